@@ -1,0 +1,42 @@
+# Each target sets up .venv by itself. PYTHON chooses the interpreter it is made from.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help setup demo test lint check bench clean
+
+help:
+	@echo "make demo   a network that loses plasticity beside one that does not, on the bundled digits"
+	@echo "make test   the whole test suite"
+	@echo "make check  what CI runs: ruff, mypy, and the test suite with the docs' examples"
+	@echo "make bench  speed and memory against PyTorch's own layers; writes benchmarks/latest.json"
+
+setup: $(READY)
+
+# The last step makes .ready: without it, or with older settings, the environment is made anew, so that an interrupted
+# set-up repairs itself.
+$(READY): pyproject.toml constraints.txt
+	rm -rf .venv
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "torch==2.13.0"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[demo,dev,integrations]"
+	touch $@
+
+demo: $(READY)
+	$(BIN)/python examples/random_labels.py
+
+test: $(READY)
+	$(BIN)/python -m pytest -n 2
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+check: lint test
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv
