@@ -1,0 +1,47 @@
+"""Activations that answer each neuron with two outputs, so that one of them is always responsive."""
+
+import torch
+from torch import Tensor, nn
+
+
+class _Concatenated(nn.Module):
+    expansion = 2
+    """How many outputs each neuron has: the next layer's input is this many times as wide."""
+
+    def __init__(self, *, dim: int = 1, inplace: bool = False) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def _concatenate(self, first: Tensor, second: Tensor) -> Tensor:
+        return torch.cat((first, second), dim=0 if first.dim() == 1 else self.dim)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class CReLU(_Concatenated):
+    """[relu(x), relu(-x)] along `dim`: twice as wide (Shang et al. 2016; Abbas et al. 2023).
+
+    Example:
+        >>> import torch
+        >>> from adalin import CReLU
+        >>> CReLU()(torch.tensor([[-1.0, 2.0]]))
+        tensor([[0., 2., 1., 0.]])
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._concatenate(torch.relu(x), torch.relu(-x))
+
+
+class DeepFourier(_Concatenated):
+    """[sin(x), cos(x)] along `dim`: twice as wide (Lewandowski et al. 2024, "Plastic Learning with Deep Fourier Features").
+
+    Example:
+        >>> import torch
+        >>> from adalin import DeepFourier
+        >>> DeepFourier()(torch.zeros(1, 2))
+        tensor([[0., 0., 1., 1.]])
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._concatenate(torch.sin(x), torch.cos(x))

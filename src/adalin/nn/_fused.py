@@ -1,0 +1,108 @@
+"""The same formulas for eager tensors on the CPU, where fresh memory costs more than arithmetic.
+
+A large temporary is paid for in page faults, so these kernels walk over slices of the batch that fit the cache and
+write into a few scratch buffers. They assume finite numbers, which one summation per call makes sure of; anything
+else takes the plain formulas.
+"""
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from adalin.nn._bases import Base
+from adalin.nn._gates import COSINE, Gate, cosine, linear
+
+SLICE = 1 << 18  # elements, 1 MB of float32: the fastest of 2^14 to 2^24
+
+
+def usable(x: Tensor) -> bool:
+    """A plain eager CPU tensor without infinities and NaNs."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return False
+    return type(x) in (Tensor, torch.nn.Parameter) and x.device.type == "cpu" and _all_finite(x)
+
+
+def forward(x: Tensor, out: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
+    """f(x), given phi(x), which it overwrites."""
+    if _is_prelu(base, gate):
+        return out.addcmul_(x - out, alpha)
+    for x_, out_, g_, scratch_ in _slices(alpha, x, out):
+        _derivative_into(g_, x_, out_, base)
+        _gate_into(g_, g_, scratch_, base, gate)
+        out_.addcmul_(g_.mul_(x_), alpha)
+    return out
+
+
+def backward(grad: Tensor, x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> tuple[Tensor, Tensor]:
+    if _is_prelu(base, gate):
+        through = torch.ops.aten.threshold_backward(grad, x, 0)
+        blocked = grad - through if _all_finite(grad) else grad.masked_fill(x > 0, 0)
+        # One sum over the whole batch, as in PyTorch's PReLU: the same bits.
+        return through.addcmul_(blocked, alpha), blocked.mul_(x).sum_to_size(alpha.shape)
+    grad_x, grad_alpha = torch.empty_like(x), torch.zeros_like(alpha)
+    for x_, grad_, grad_x_, g_, scratch_ in _slices(alpha, x, grad, grad_x):
+        _derivative_into(grad_x_, x_, None, base)
+        _gate_into(g_, grad_x_, scratch_, base, gate)
+        grad_x_.addcmul_(g_, alpha).mul_(grad_)
+        grad_alpha += g_.mul_(x_).mul_(grad_).sum_to_size(alpha.shape)
+    return grad_x, grad_alpha
+
+
+def _all_finite(x: Tensor) -> bool:
+    # May also say no when the sum overflows: then the plain formulas are slower, not wrong.
+    return math.isfinite(x.sum().item())
+
+
+def _is_prelu(base: Base, gate: Gate) -> bool:
+    return base.phi is torch.relu and base.binary and gate is linear
+
+
+def _slices(alpha: Tensor, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """The tensors, of one shape, in slices of their first axis, each with two scratch buffers.
+
+    There is one slice where they are small or alpha runs along the first axis.
+    """
+    x = tensors[0]
+    if x.numel() <= SLICE or alpha.shape[0] > 1:
+        yield *tensors, torch.empty_like(x), torch.empty_like(x)
+        return
+    rows = max(1, SLICE * x.shape[0] // x.numel())
+    buffers = torch.empty_like(x[:rows]), torch.empty_like(x[:rows])
+    for slices in zip(*(tensor.split(rows) for tensor in tensors), strict=True):
+        yield *slices, *(buffer[: len(slices[0])] for buffer in buffers)
+
+
+def _derivative_into(out: Tensor, x: Tensor, y: Tensor | None, base: Base) -> None:
+    """out = phi'(x); y is phi(x) if it is at hand."""
+    if base.phi is torch.tanh and y is not None:
+        torch.addcmul(_scalar(1.0, x.dtype), y, y, value=-1, out=out)  # 1 - tanh^2
+    elif base.phi is torch.tanh:
+        torch.mul(x, 2, out=out).sigmoid_()
+        torch.ops.aten.sigmoid_backward.grad_input(_scalar(4.0, x.dtype), out, grad_input=out)  # 4 s (1 - s)
+    elif base.phi is F.gelu:
+        torch.ops.aten.gelu_backward.grad_input(out.fill_(1), x, grad_input=out)
+    else:
+        out.copy_(base.derivative(x, y))
+
+
+def _gate_into(out: Tensor, slope: Tensor, scratch: Tensor, base: Base, gate: Gate) -> None:
+    """out = gate(|slope| / L); scratch is overwritten."""
+    ratio = slope if base.lipschitz == 1 else torch.div(slope, base.lipschitz, out=out)
+    if gate is not cosine:
+        out.copy_(gate(torch.abs(ratio, out=scratch).clamp_max_(1)))
+        return
+    w = torch.mul(ratio, ratio, out=scratch).clamp_max_(1)
+    *lower, highest = COSINE[w.dtype]
+    torch.add(_scalar(lower.pop(), w.dtype), w, alpha=highest, out=out)
+    for coefficient in (*reversed(lower), 1.0):
+        torch.addcmul(_scalar(coefficient, w.dtype), out, w, out=out)
+    torch.addcmul(out, out, w, value=-1, out=out)
+
+
+@lru_cache
+def _scalar(value: float, dtype: torch.dtype) -> Tensor:
+    return torch.tensor(value, dtype=dtype)

@@ -1,0 +1,29 @@
+"""Parameter groups that keep alpha out of weight decay."""
+
+from typing import Any
+
+from torch import nn
+
+from adalin.nn._per_neuron import PerNeuron
+
+
+def param_groups(model: nn.Module, weight_decay: float, **options: Any) -> list[dict[str, Any]]:
+    """Two groups for any optimiser: every alpha without weight decay, everything else with it.
+
+    Decay would pull alpha to 0, which is the base activation that loses plasticity. `options` go to both groups.
+
+    Example:
+        >>> import torch
+        >>> from adalin import AdaLin, param_groups
+        >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), AdaLin("relu", 8), torch.nn.Linear(8, 2))
+        >>> optimizer = torch.optim.AdamW(param_groups(model, weight_decay=0.1), lr=1e-3)
+        >>> [(len(g["params"]), g["weight_decay"]) for g in optimizer.param_groups]
+        [(4, 0.1), (1, 0.0)]
+    """
+    alphas = {id(module.alpha): module.alpha for module in model.modules() if isinstance(module, PerNeuron)}
+    rest = [parameter for parameter in model.parameters() if id(parameter) not in alphas]
+    groups = [
+        {"params": rest, "weight_decay": weight_decay, **options},
+        {"params": list(alphas.values()), "weight_decay": 0.0, **options},
+    ]
+    return [group for group in groups if group["params"]]

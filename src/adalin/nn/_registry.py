@@ -1,0 +1,105 @@
+"""Activations by name, for command lines and configs."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from torch import Tensor, nn
+
+from adalin.nn._adalin import AdaLin
+from adalin.nn._bases import BASES, Base, did_you_mean, make_base
+from adalin.nn._concatenated import CReLU, DeepFourier
+from adalin.nn._interpolation import Interpolation
+from adalin.nn._per_neuron import PerNeuron
+
+
+@dataclass(frozen=True)
+class Activation:
+    """An entry of the registry."""
+
+    build: Callable[..., nn.Module]
+    """(num_parameters, dim, **options) -> the layer; either of the two may be None."""
+    summary: str
+    expansion: int = 1
+    """How many outputs each neuron has: the next layer's input is this many times as wide."""
+
+
+class Fixed(nn.Module):
+    """A base on its own, with nothing to learn."""
+
+    def __init__(self, base: Base) -> None:
+        super().__init__()
+        self.base = base
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.base.phi(x)
+
+    def extra_repr(self) -> str:
+        return self.base.name
+
+
+def make_activation(
+    activation: str | Callable[..., nn.Module],
+    num_parameters: int | None = None,
+    *,
+    dim: int | None = None,
+    **options: Any,
+) -> nn.Module:
+    """The activation layer for a width and an axis, from a registered name, a class, or a callable that returns one.
+
+    Example:
+        >>> from adalin import make_activation
+        >>> make_activation("adalin-tanh", 100)
+        AdaLin(tanh, num_parameters=100, dim=1, gate=cosine)
+        >>> make_activation("leaky_relu", negative_slope=0.7)
+        Fixed(leaky_relu)
+    """
+    if isinstance(activation, str):
+        if activation not in _REGISTRY:
+            known = ", ".join(_REGISTRY)
+            raise ValueError(f"unknown activation {activation!r}{did_you_mean(activation, _REGISTRY)}; known: {known}")
+        return _REGISTRY[activation].build(num_parameters, dim, **options)
+    if isinstance(activation, type) and issubclass(activation, PerNeuron):
+        options = {"num_parameters": num_parameters, "dim": dim, **options}
+    return activation(**options)
+
+
+def activations() -> Mapping[str, Activation]:
+    """Every registered activation by name."""
+    return MappingProxyType(_REGISTRY)
+
+
+def register_activation(name: str, build: Callable[..., nn.Module], summary: str, *, expansion: int = 1) -> None:
+    """Make an activation known by name; `build(num_parameters, dim, **options)` returns the layer."""
+    if name in _REGISTRY:
+        raise ValueError(f"an activation named {name!r} is registered already")
+    _REGISTRY[name] = Activation(build, summary, expansion)
+
+
+def _fixed(name: str, num_parameters: int | None, dim: int | None, **options: Any) -> nn.Module:
+    return Fixed(make_base(name, **options))
+
+
+def _per_neuron(
+    layer: type[PerNeuron], defaults: dict[str, Any], num_parameters: int | None, dim: int | None, **options: Any
+) -> nn.Module:
+    return layer(num_parameters=num_parameters, dim=dim, **{**defaults, **options})
+
+
+def _concatenated(layer: type[nn.Module], num_parameters: int | None, dim: int | None) -> nn.Module:
+    return layer() if dim is None else layer(dim=dim)
+
+
+_REGISTRY: dict[str, Activation] = {}
+for _name in BASES:
+    register_activation(_name, partial(_fixed, _name), f"{_name}, fixed")
+register_activation("linear", partial(_fixed, "identity"), "no activation: a deep linear network")
+register_activation("adalin", partial(_per_neuron, AdaLin, {}), "AdaLin on ReLU, or on base=...")
+for _name in BASES:
+    register_activation(f"adalin-{_name}", partial(_per_neuron, AdaLin, {"base": _name}), f"AdaLin on {_name}")
+register_activation("prelu", partial(_per_neuron, AdaLin, {"init": 0.25}), "PReLU with its usual first slope, 0.25")
+register_activation("interpolation", partial(_per_neuron, Interpolation, {}), "learned mix of a base and the identity")
+register_activation("crelu", partial(_concatenated, CReLU), "[relu(x), relu(-x)]", expansion=2)
+register_activation("fourier", partial(_concatenated, DeepFourier), "[sin(x), cos(x)]", expansion=2)

@@ -1,0 +1,10 @@
+"""Every test starts from the same random state and uses one thread: the suite runs on several processes."""
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def _one_thread_and_seed() -> None:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
