@@ -1,0 +1,1 @@
+"""Performance claims, measured side by side in one run and given as ratios: `python -m benchmarks`."""
