@@ -18,11 +18,14 @@ from adalin.nn._gates import Gate
 
 
 def adalin(x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
-    """f(x), with an alpha that broadcasts to x. The result has x's dtype; half precision is computed in float32."""
+    """f(x), with an alpha of x's rank that broadcasts to x. The result has x's dtype; half precision uses float32."""
     if not x.is_floating_point():
         raise ValueError(f"AdaLin needs a floating-point input, not {x.dtype}")
-    function = _Compilable if torch.compiler.is_compiling() else _AdaLin
-    return function.apply(x, alpha, base, gate)
+    if torch._C._are_functorch_transforms_active():  # torch.func differentiates and maps the plain formula by itself
+        dtype = _compute_dtype(x)
+        y = base.phi(_finite(x))
+        return _forward(x.to(dtype), y.to(dtype), alpha.to(dtype), base, gate).to(x.dtype)
+    return _AdaLin.apply(x, alpha, base, gate)
 
 
 def saturation(x: Tensor, base: Base, gate: Gate) -> Tensor:
@@ -31,24 +34,30 @@ def saturation(x: Tensor, base: Base, gate: Gate) -> Tensor:
     return _gate_value(base.derivative(x, None), base, gate)
 
 
-def _compute_dtype(x: Tensor) -> torch.dtype:
-    return torch.promote_types(x.dtype, torch.float32)
+class _AdaLin(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
+        ctx.save_for_backward(x, alpha)
+        ctx.base, ctx.gate, ctx.fused = base, gate, _fused.usable(x)
+        dtype = _compute_dtype(x)
+        y = base.phi(x if ctx.fused else _finite(x))  # in x's own dtype: alpha = 0 must give torch's phi to the bit
+        forward = _fused.forward if ctx.fused else _forward
+        return forward(x.to(dtype), y.to(dtype), alpha.to(dtype), base, gate).to(x.dtype)
 
-
-def _finite(x: Tensor) -> Tensor:
-    """x with the infinities moved to the largest finite number, where every base and derivative has its limit."""
-    largest = torch.finfo(x.dtype).max
-    return x.clamp(-largest, largest)
-
-
-def _gate_value(slope: Tensor, base: Base, gate: Gate) -> Tensor:
-    # detach stops reverse and forward mode, no_grad only the first.
-    return gate((slope.detach().abs() / base.lipschitz).clamp_max(1)).detach()
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:  # type: ignore[override]
+        x, alpha = ctx.saved_tensors
+        dtype = _compute_dtype(x)
+        # With gradients enabled somebody differentiates the gradient, which takes the plain formula.
+        backward = _fused.backward if ctx.fused and not torch.is_grad_enabled() else _backward
+        grad_x, grad_alpha = backward(grad.to(dtype), x.to(dtype), alpha.to(dtype), ctx.base, ctx.gate)
+        return grad_x.to(x.dtype), grad_alpha.to(alpha.dtype), None, None
 
 
 def _forward(x: Tensor, y: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
+    """f(x), given y = phi(x)."""
     z = _finite(x)
-    slope = base.derivative(z, y)
+    slope = base.derivative(z, y).detach()
     g = _gate_value(slope, base, gate)
     slope = slope + alpha * g
     # At an infinite x the sum may be inf - inf or 0 * inf, while f has a limit: x times its slope, or phi's own.
@@ -64,55 +73,16 @@ def _backward(grad: Tensor, x: Tensor, alpha: Tensor, base: Base, gate: Gate) ->
     return grad_x, grad_alpha.sum_to_size(alpha.shape)
 
 
-class _Compilable(torch.autograd.Function):
-    """What torch.compile can trace, which is everything but a custom jvp and vmap."""
-
-    @staticmethod
-    def forward(x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
-        dtype = _compute_dtype(x)
-        fused = _fused.usable(x)
-        y = base.phi(x if fused else _finite(x))  # in x's own dtype: alpha = 0 must give torch's phi to the bit
-        forward = _fused.forward if fused else _forward
-        return forward(x.to(dtype), y.to(dtype), alpha.to(dtype), base, gate).to(x.dtype)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, alpha, ctx.base, ctx.gate = inputs
-        ctx.save_for_backward(x, alpha)
-        ctx.save_for_forward(x, alpha)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:  # type: ignore[override]
-        x, alpha = ctx.saved_tensors
-        dtype = _compute_dtype(x)
-        # With gradients enabled somebody differentiates the gradient: only the plain formula can be differentiated.
-        backward = _fused.backward if not torch.is_grad_enabled() and _fused.usable(x) else _backward
-        grad_x, grad_alpha = backward(grad.to(dtype), x.to(dtype), alpha.to(dtype), ctx.base, ctx.gate)
-        return grad_x.to(x.dtype), grad_alpha.to(alpha.dtype), None, None
+def _gate_value(slope: Tensor, base: Base, gate: Gate) -> Tensor:
+    # detach stops reverse and forward mode, no_grad only the first.
+    return gate((slope.detach().abs() / base.lipschitz).clamp_max(1)).detach()
 
 
-class _AdaLin(_Compilable):
-    """With forward-mode derivatives and vmap."""
+def _compute_dtype(x: Tensor) -> torch.dtype:
+    return torch.promote_types(x.dtype, torch.float32)
 
-    @staticmethod
-    def jvp(ctx: Any, x_tangent: Tensor | None, alpha_tangent: Tensor | None, *_: None) -> Tensor:  # type: ignore[override]
-        x, alpha = ctx.saved_tensors
-        dtype = _compute_dtype(x)
-        z = x.to(dtype)
-        slope = ctx.base.derivative(_finite(z), None)
-        g = _gate_value(slope, ctx.base, ctx.gate)
-        tangent = torch.zeros_like(z)
-        if x_tangent is not None:
-            tangent = tangent + x_tangent * (slope + alpha * g)
-        if alpha_tangent is not None:
-            tangent = tangent + alpha_tangent * torch.where(g == 0, g, z * g)
-        return tangent.to(x.dtype)
 
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> tuple[Tensor, int]:
-        # Both keep their rank under vmap, so the mapped axis goes first and broadcasting does the rest.
-        x = x.unsqueeze(0) if in_dims[0] is None else x.movedim(in_dims[0], 0)
-        alpha = alpha.unsqueeze(0) if in_dims[1] is None else alpha.movedim(in_dims[1], 0)
-        if x.shape[0] < alpha.shape[0]:
-            x = x.expand(alpha.shape[0], *x.shape[1:])
-        return adalin(x, alpha, base, gate), 0
+def _finite(x: Tensor) -> Tensor:
+    """x with the infinities moved to the largest finite number, where every base and derivative has its limit."""
+    largest = torch.finfo(x.dtype).max
+    return x.clamp(-largest, largest)
