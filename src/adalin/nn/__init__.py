@@ -5,6 +5,9 @@ from adalin.nn._bases import Base as Base
 from adalin.nn._bases import bases as bases
 from adalin.nn._concatenated import CReLU as CReLU
 from adalin.nn._concatenated import DeepFourier as DeepFourier
+from adalin.nn._convert import Conversion as Conversion
+from adalin.nn._convert import Site as Site
+from adalin.nn._convert import convert as convert
 from adalin.nn._interpolation import Interpolation as Interpolation
 from adalin.nn._param_groups import param_groups as param_groups
 from adalin.nn._registry import Activation as Activation

@@ -12,7 +12,7 @@ from adalin.nn._per_neuron import Init, PerNeuron
 
 
 class AdaLin(PerNeuron):
-    r"""f(x) = phi(x) + alpha * x * stopgrad(g(x)), g(x) = cos(pi/2 * |phi'(x)| / L), with one learnable alpha per neuron.
+    """f(x) = phi(x) + alpha * x * stopgrad(g(x)), g(x) = cos(pi/2 * |phi'(x)| / L), one learnable alpha per neuron.
 
     Wherever phi saturates, g is close to 1 and the neuron passes alpha * x; wherever phi is steepest, g is 0 and the
     neuron is phi. With phi = ReLU this is PReLU.

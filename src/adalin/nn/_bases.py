@@ -246,17 +246,18 @@ def make_base(name: str, *args: Any, **kwargs: Any) -> Base:
 def as_base(base: "str | type[nn.Module] | Callable[[Tensor], Tensor] | Base", lipschitz: float | None = None) -> Base:
     """The `Base` that a name, an `nn.Module` class or instance, or any elementwise callable stands for."""
     if isinstance(base, type) and issubclass(base, nn.Module):
+        name = base.__name__
         try:
-            base = base()
+            return as_base(base(), lipschitz)
         except TypeError as error:
-            raise ValueError(f"{base.__name__} cannot be used as a base: {error}") from None
+            raise ValueError(f"{name} cannot be used as a base: {error}") from None
     if isinstance(base, Base):
         found = base
     elif isinstance(base, str):
         found = make_base(base)
     elif isinstance(base, nn.Module) and type(base) in MODULES:
         found = module_base(base)
-    elif callable(base):
+    elif callable(base) and not isinstance(base, type):
         found = make_base(FUNCTIONS[base]) if base in FUNCTIONS else _from_callable(base, lipschitz)
     else:
         raise TypeError(f"base must be a name, an nn.Module or a callable, not {base!r}")
@@ -287,7 +288,9 @@ def _rebuild(name: str, arguments: tuple[Any, ...], lipschitz: float) -> Base:
 def _from_callable(phi: Callable[[Tensor], Tensor], lipschitz: float | None) -> Base:
     name = type(phi).__name__ if isinstance(phi, nn.Module) else getattr(phi, "__name__", repr(phi))
     if isinstance(phi, nn.Module) and next(phi.parameters(), None) is not None:
-        raise ValueError(f"base {name} has parameters of its own, so its Lipschitz constant would move: use a fixed one")
+        raise ValueError(
+            f"base {name} has parameters of its own, so its Lipschitz constant would move: use a fixed one"
+        )
     check_elementwise(phi, name)
     if lipschitz is None:
         lipschitz = estimate_lipschitz(phi, name)

@@ -34,7 +34,7 @@ class CReLU(_Concatenated):
 
 
 class DeepFourier(_Concatenated):
-    """[sin(x), cos(x)] along `dim`: twice as wide (Lewandowski et al. 2024, "Plastic Learning with Deep Fourier Features").
+    """[sin(x), cos(x)] along `dim`: twice as wide (deep Fourier features, Lewandowski et al. 2024).
 
     Example:
         >>> import torch

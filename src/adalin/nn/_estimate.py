@@ -25,7 +25,7 @@ def check_elementwise(phi: Callable[[Tensor], Tensor], name: str) -> None:
         raise ValueError(f"base {name} changes its input: use the version that does not work in place")
     if whole.shape != (4, 6) or not torch.equal(whole.reshape(-1).flip(0), parts):
         raise ValueError(
-            f"base {name} is not elementwise: an element's output depends on the other elements, on the shape or on chance"
+            f"base {name} is not elementwise: an element's output depends on other elements, on the shape or on chance"
         )
 
 
@@ -41,13 +41,15 @@ def estimate_lipschitz(phi: Callable[[Tensor], Tensor], name: str) -> float:
     bad = ~slope.isfinite()
     if bad.any():
         where = x[bad].abs().min().item()
-        raise ValueError(f"base {name} has no finite Lipschitz constant: its derivative is not finite at |x| = {where:g}")
+        raise ValueError(
+            f"base {name} has no finite Lipschitz constant: its derivative is not finite at |x| = {where:g}"
+        )
     inner = slope[(x.abs() <= 1e2) & (x.abs() >= 1e-4)].max().item()
     if slope.max().item() > 1.01 * inner:
         where = x[slope.argmax()].item()
         raise ValueError(
-            f"base {name} has no finite Lipschitz constant: |phi'| grows to {slope.max().item():.3g} at x = {where:.3g}; "
-            "if it is bounded, pass lipschitz="
+            f"base {name} has no finite Lipschitz constant: |phi'| grows to {slope.max().item():.3g} "
+            f"at x = {where:.3g}; if it is bounded, pass lipschitz="
         )
     if slope.max().item() == 0:
         raise ValueError(f"base {name} is constant: its derivative is zero everywhere")

@@ -45,7 +45,7 @@ class _AdaLin(torch.autograd.Function):
         return forward(x.to(dtype), y.to(dtype), alpha.to(dtype), base, gate).to(x.dtype)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
         x, alpha = ctx.saved_tensors
         dtype = _compute_dtype(x)
         # With gradients enabled somebody differentiates the gradient, which takes the plain formula.

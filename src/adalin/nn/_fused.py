@@ -21,7 +21,7 @@ SLICE = 1 << 18  # elements, 1 MB of float32: the fastest of 2^14 to 2^24
 
 def usable(x: Tensor) -> bool:
     """A plain eager CPU tensor without infinities and NaNs."""
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined]
         return False
     return type(x) in (Tensor, torch.nn.Parameter) and x.device.type == "cpu" and _all_finite(x)
 

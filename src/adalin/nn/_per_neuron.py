@@ -1,4 +1,4 @@
-"""What layers with one learnable number per neuron share: the axis, the width, and its inference at the first forward."""
+"""What layers with one learnable number per neuron share: the axis, the width, and how these are inferred."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,14 +38,14 @@ class PerNeuron(LazyModuleMixin, nn.Module):
             dim = 1 if dim is None else dim
         self.dim = dim
         self.init = init
+        # Drawn now, so that a copy made before the first forward (a target network) gets the same alphas.
+        self._seed = int(torch.randint(2**63 - 1, (), device="cpu")) if lazy else 0
         if alpha is not None:
             if num_parameters not in (None, alpha.numel()):
                 raise ValueError(f"num_parameters={num_parameters} disagrees with the {alpha.numel()} values of alpha")
             self.alpha = alpha
         elif lazy:
-            # Drawn now, so that a copy made before the first forward (a target network) gets the same alphas.
-            self._seed = int(torch.randint(2**63 - 1, (), device="cpu"))
-            self.alpha = UninitializedParameter(device=device, dtype=dtype)
+            self.alpha = UninitializedParameter(device=device, dtype=dtype)  # type: ignore[call-arg, assignment]
         else:
             if not isinstance(num_parameters, int) or num_parameters < 1:
                 raise ValueError(f"num_parameters must be a positive integer, not {num_parameters!r}")
@@ -78,7 +78,7 @@ class PerNeuron(LazyModuleMixin, nn.Module):
             if x.shape[axis] != count:
                 raise ValueError(
                     f"{type(self).__name__} has {count} alphas, but axis {axis} of its input of shape {tuple(x.shape)} "
-                    f"has {x.shape[axis]} entries: set dim to the axis of the neurons, or num_parameters to their number"
+                    f"has {x.shape[axis]}: set dim to the axis of the neurons, or num_parameters to their number"
                 )
             shape[axis] = count
         return self.alpha.view(shape)
@@ -112,6 +112,5 @@ class PerNeuron(LazyModuleMixin, nn.Module):
             destination[prefix + "alpha"].seed = self._seed
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        if hasattr(source := state_dict.get(prefix + "alpha"), "seed"):
-            self._seed = source.seed
+        self._seed = getattr(state_dict.get(prefix + "alpha"), "seed", self._seed)
         super()._load_from_state_dict(state_dict, prefix, *args)

@@ -1,0 +1,73 @@
+"""What counts as an activation: torch's modules, functions and tensor methods."""
+
+import dis
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from adalin.nn._bases import BASES, FUNCTIONS, MODULES, Base, make_base, module_base
+from adalin.nn._convert._trace import UntraceableError, trace
+
+
+@dataclass(frozen=True)
+class Activation:
+    """An activation that AdaLin can take as its base."""
+
+    name: str
+    arguments: tuple[Any, ...]
+    inplace: bool
+
+    @property
+    def base(self) -> Base:
+        return make_base(self.name, *self.arguments)
+
+
+def of_module(module: nn.Module) -> Activation | None:
+    """The activation that a module is, if it is one."""
+    if type(module) in MODULES and type(module) is not nn.Identity:
+        base = module_base(module)
+        return Activation(base.name, base.arguments or (), bool(getattr(module, "inplace", False)))
+    if type(module).__module__.startswith(("torch.", "adalin.")) or module._modules or module._parameters:
+        return None
+    return _of_wrapper(module)
+
+
+def _of_wrapper(module: nn.Module) -> Activation | None:
+    """The activation of a class such as `class Act(nn.Module): def forward(self, x): return F.relu(x)`."""
+    try:
+        graphs = [list(variant.graph.nodes) for variant in trace(module)]
+    except UntraceableError:
+        return None
+    found = {of_node(nodes[1]) if [n.op for n in nodes[::2]] == ["placeholder", "output"] else None for nodes in graphs}
+    return found.pop() if len(found) == 1 else None
+
+
+def of_node(node: fx.Node) -> Activation | None:
+    """The activation that a function or method call is, if it is one; its input is the first argument."""
+    if node.op not in ("call_function", "call_method") or len(node.all_input_nodes) != 1:
+        return None  # a slope that is computed makes no fixed base
+    function = getattr(torch.Tensor, str(node.target), None) if node.op == "call_method" else node.target
+    name = FUNCTIONS.get(function)  # type: ignore[arg-type]
+    if name is None:
+        return None
+    known = list(inspect.signature(BASES[name]).parameters)
+    given = dict(zip([*known, "inplace"], node.args[1:], strict=False)) | dict(node.kwargs)
+    given.pop("input", None)
+    inplace = bool(given.pop("inplace", False)) or getattr(function, "__name__", "").endswith("_")
+    return Activation(name, make_base(name, **given).arguments or (), inplace)
+
+
+def mentions(module: nn.Module, attribute: str) -> int:
+    """How often the code of a module's forward names one of its attributes."""
+    instructions = dis.get_instructions(type(module).forward)
+    return sum(i.argval == attribute and i.opname in ("LOAD_ATTR", "LOAD_METHOD") for i in instructions)
+
+
+def function_names(module: nn.Module) -> list[str]:
+    """Activation functions that a forward which cannot be traced seems to call, by the names in its code."""
+    names = set(getattr(getattr(type(module).forward, "__code__", None), "co_names", ()))
+    kept = {value.__name__ for value in vars(module).values() if callable(value) and value in FUNCTIONS}
+    return sorted({f.__name__ for f in FUNCTIONS} & {name for name in names if not hasattr(module, name)} | kept)

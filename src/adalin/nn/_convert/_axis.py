@@ -1,0 +1,147 @@
+"""The axis of the neurons at an activation, and how many there are: those of the layer before it.
+
+Axes are counted from the end, so that they hold with and without a batch axis.
+"""
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import fx, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.conv import _ConvNd
+from torch.nn.modules.instancenorm import _InstanceNorm
+
+from adalin.nn._bases import FUNCTIONS
+from adalin.nn._convert._network import TRANSFORMER_LAYERS, Call, Network, Owner
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Where the neurons are and how many. None stands for not known: the first forward will tell."""
+
+    dim: int | None = None
+    width: int | None = None
+    module: nn.Module | None = None
+    """The layer that says so."""
+
+
+KEEPING_FILES = {"dropout", "activation", "padding", "pooling", "upsampling", "_adalin"}
+KEEPING_CLASSES = {"Identity", "DropPath", "StochasticDepth", "LayerScale", "LayerScale2d", "DropBlock2d"}
+KEEPING_NAMES = {
+    *("add", "clamp", "clone", "contiguous", "detach", "div", "dropout", "float", "iadd", "imul", "interpolate", "mul"),
+    *("neg", "sub", "to", "truediv", "dropout1d", "dropout2d", "dropout3d"),
+    *("batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"),
+    *(f"{kind}_pool{n}d" for kind in ("avg", "max", "adaptive_avg", "adaptive_max") for n in (1, 2, 3)),
+}
+KEEPING_FUNCTIONS: set[Any] = {
+    *FUNCTIONS,
+    *(getattr(space, name) for space in (operator, torch, F) for name in KEEPING_NAMES if hasattr(space, name)),
+}
+FLATTENING = {"flatten", torch.flatten}
+
+
+def axis_of(network: Network, call: Call) -> Axis:
+    """The axis at a call, by walking back through the graphs to the nearest layer that knows."""
+    if isinstance(call.owner.module, TRANSFORMER_LAYERS):
+        return _layer_axis(call.owner.module.linear1) or Axis()
+    if not call.nodes:
+        return _registered_before(call) or Axis()
+    walk = _Walk(network)
+    found = {walk.back(call.owner, node.all_input_nodes[0]) or Axis() for node in call.nodes}
+    return found.pop() if len(found) == 1 else Axis()
+
+
+def _layer_axis(module: nn.Module) -> Axis | None:
+    """What a layer's output says; a width without an axis where the layer takes inputs of several ranks."""
+    if isinstance(module, nn.Linear):
+        return Axis(-1, module.out_features, module)
+    if isinstance(module, _ConvNd):
+        return Axis(-1 - len(module.kernel_size), module.out_channels, module)
+    if isinstance(module, _BatchNorm | _InstanceNorm):
+        ranks = {"2d": -3, "3d": -4}
+        dim = next((ranks[cls.__name__[-2:]] for cls in type(module).__mro__ if cls.__name__[-2:] in ranks), None)
+        return Axis(dim, module.num_features, module)
+    if isinstance(module, nn.GroupNorm):
+        return Axis(None, module.num_channels, module)
+    if isinstance(module, nn.LayerNorm | nn.RMSNorm):
+        return Axis(-1, module.normalized_shape[-1], module)
+    if isinstance(module, nn.MultiheadAttention):
+        return Axis(-1, module.embed_dim, module)
+    return None
+
+
+def _keeps_axis(operation: Any) -> bool:
+    """A module, function or name of a tensor method that changes neither the neurons' axis nor their number."""
+    if isinstance(operation, nn.Module):
+        file = type(operation).__module__.rpartition(".")[2]
+        return file in KEEPING_FILES or type(operation).__name__ in KEEPING_CLASSES
+    if isinstance(operation, str):
+        return operation.rstrip("_") in KEEPING_NAMES or getattr(torch.Tensor, operation, None) in FUNCTIONS
+    return operation in KEEPING_FUNCTIONS
+
+
+class _Walk:
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.owners = {owner.module: owner for owner in network.owners}
+        self.known: dict[fx.Node, Axis | None] = {}
+
+    def back(self, owner: Owner, node: Any) -> Axis | None:
+        if not isinstance(node, fx.Node):
+            return None
+        if node not in self.known:
+            self.known[node] = None  # while on the way, for modules that are called in a loop
+            self.known[node] = self._find(owner, node)
+        return self.known[node]
+
+    def _find(self, owner: Owner, node: fx.Node) -> Axis | None:
+        before = node.all_input_nodes[0] if node.all_input_nodes else None
+        if node.op == "placeholder":
+            return _layer_axis(owner.module) or self._given(owner, node)
+        if node.op == "call_module":
+            return self._through(owner, owner.called(node), before)
+        if node.target in FLATTENING and node.args[1:] == (1,):
+            return Axis(-1)  # the neurons are now last, as many as there turn out to be
+        if node.op in ("call_function", "call_method") and _keeps_axis(node.target):
+            return next((axis for n in node.all_input_nodes if (axis := self.back(owner, n)) is not None), None)
+        return None
+
+    def _given(self, owner: Owner, placeholder: fx.Node) -> Axis | None:
+        """What the owner's callers pass for one of its arguments."""
+        position = [n.target for n in placeholder.graph.find_nodes(op="placeholder")].index(placeholder.target)
+        found = set()
+        for caller, node in self.network.callers.get(owner.module, []):
+            argument = node.args[position] if position < len(node.args) else node.kwargs.get(str(placeholder.target))
+            found.add(self.back(caller, argument))
+        found.discard(None)
+        return found.pop() if len(found) == 1 else None
+
+    def _through(self, owner: Owner, module: nn.Module, before: fx.Node | None) -> Axis | None:
+        axis = _layer_axis(module)
+        if axis is not None and axis.dim is None:
+            earlier = self.back(owner, before)
+            return Axis(earlier.dim if earlier and earlier.dim else 1, axis.width, module)
+        if axis is not None:
+            return axis
+        if _keeps_axis(module):
+            return self.back(owner, before)
+        inner = self.owners.get(module)
+        if inner is not None and inner.variants:
+            (output,) = inner.variants[0].graph.find_nodes(op="output")
+            return self.back(inner, output.all_input_nodes[0]) if output.all_input_nodes else None
+        last = [axis for m in module.modules() if (axis := _layer_axis(m)) is not None and axis.dim is not None]
+        return last[-1] if last else None
+
+
+def _registered_before(call: Call) -> Axis | None:
+    """The nearest layer registered before a call whose owner cannot be traced."""
+    found = None
+    for path, module in call.owner.module.named_modules():
+        if path == call.attribute:
+            break
+        if (axis := _layer_axis(module)) is not None:
+            found = Axis(axis.dim or (found.dim if found and found.dim else 1), axis.width, module)
+    return found

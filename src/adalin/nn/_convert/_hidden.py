@@ -1,0 +1,66 @@
+"""Whether an activation is a hidden one or gives the model's output: do weights come after it?"""
+
+from torch import Tensor, fx
+from torch.nn.parameter import is_lazy
+
+from adalin.nn._convert._install import later_users
+from adalin.nn._convert._network import TRANSFORMER_LAYERS, Call, Network, Owner
+
+
+def is_hidden(network: Network, call: Call) -> bool:
+    """Whether weights come after the call on the way to the model's output."""
+    if isinstance(call.owner.module, TRANSFORMER_LAYERS):
+        return True
+    if call.nodes:
+        starts = ([node, *(later_users(node) if call.activation.inplace else [])] for node in call.nodes)
+        return any(_weights_follow(network, call.owner, nodes, set()) for nodes in starts)
+    return _weights_registered_after(call.owner, call.attribute) or _owner_is_hidden(network, call.owner, set())
+
+
+def _weights_follow(network: Network, owner: Owner, starts: list[fx.Node], seen: set[Owner]) -> bool:
+    pending, visited = list(starts), set(starts)
+    while pending:
+        new = set(pending.pop().users) - visited
+        visited |= new
+        pending += new
+    if any(_has_weights(owner, node) for node in visited - set(starts[:1])):
+        return True
+    return any(node.op == "output" for node in visited) and _owner_is_hidden(network, owner, seen)
+
+
+def _owner_is_hidden(network: Network, owner: Owner, seen: set[Owner]) -> bool:
+    if owner in seen:
+        return False
+    seen = seen | {owner}
+    if callers := network.callers.get(owner.module):
+        return any(_weights_follow(network, caller, [node], seen) for caller, node in callers)
+    for other in network.owners:  # a caller that cannot be traced: weights registered later count as coming later
+        if not other.variants and other is not owner and _is_inside(owner.path, other.path):
+            inside = owner.path.removeprefix(other.path).lstrip(".")
+            if _weights_registered_after(other, inside) or _owner_is_hidden(network, other, seen):
+                return True
+    return False
+
+
+def _is_inside(path: str, other: str) -> bool:
+    return not other or path.startswith(other + ".")
+
+
+def _weights_registered_after(owner: Owner, attribute: str) -> bool:
+    names = [name for name, _ in owner.module.named_modules()]
+    last = max(i for i, name in enumerate(names) if name == attribute or name.startswith(attribute + "."))
+    later = (owner.module.get_submodule(name) for name in names[last + 1 :])
+    return any(_is_weight(p) for module in later for p in module.parameters(recurse=False))
+
+
+def _has_weights(owner: Owner, node: fx.Node) -> bool:
+    if node.op == "call_module":
+        return any(_is_weight(p) for p in owner.called(node).parameters())
+    attributes = [n for n in node.all_input_nodes if n.op == "get_attr"]
+    return any(
+        str(n.target) in {name for name, p in owner.module.named_parameters() if _is_weight(p)} for n in attributes
+    )
+
+
+def _is_weight(parameter: Tensor) -> bool:
+    return is_lazy(parameter) or parameter.dim() > 1

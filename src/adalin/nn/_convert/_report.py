@@ -1,0 +1,57 @@
+"""What a conversion did, to read and to print."""
+
+from dataclasses import dataclass
+
+from torch import nn
+
+
+@dataclass(frozen=True)
+class Site:
+    """One AdaLin layer that `convert` put in place of an activation."""
+
+    name: str
+    """Its path in the model."""
+    base: str
+    width: int | None
+    """The neurons it sees; None if the first forward will tell."""
+    alphas: int | None
+    """How many it has, or shares with the whole network; None as for width."""
+    dim: int | None
+    """The axis of the neurons; None as for width."""
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A converted model and what was done to it. Printing it gives a table."""
+
+    model: nn.Module
+    sites: tuple[Site, ...]
+    skipped: tuple[tuple[str, str], ...]
+    """(name, reason) of every activation that was left alone."""
+    added: int
+    """Alphas added, without those of sites whose width is not known yet."""
+    parameters: int
+    """The model's parameters before."""
+
+    @property
+    def overhead(self) -> float:
+        """Alphas added, in percent of the parameters before."""
+        return 100 * self.added / self.parameters if self.parameters else 0.0
+
+    def __str__(self) -> str:
+        if not self.sites:
+            return "nothing new to convert"
+        rows: list[tuple[str, ...]] = [("site", "base", "width", "alphas", "axis")]
+        rows += [
+            (s.name, s.base, *("?" if v is None else str(v) for v in (s.width, s.alphas, s.dim))) for s in self.sites
+        ]
+        lengths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(
+                cell.rjust(n) if i >= 2 else cell.ljust(n) for i, (cell, n) in enumerate(zip(row, lengths, strict=True))
+            )
+            for row in rows
+        ]
+        lines.append(f"{self.added:,} alphas added to {self.parameters:,} parameters (+{self.overhead:.2f} %)")
+        lines += [f"left alone: {name} ({reason})" for name, reason in self.skipped]
+        return "\n".join(lines)
