@@ -11,8 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from adalin.nn import AdaLin
-from adalin.nn._convert import Conversion, convert
+from adalin import AdaLin, Conversion, CReLU, convert, make_activation
 
 
 class ConvNet(nn.Module):
@@ -422,6 +421,13 @@ def test_gates_are_left_alone_unless_named() -> None:
     named = convert(original, inplace=False, init=0.0, only="gate")
     assert [(site.name, site.base, site.width, site.dim) for site in named.sites] == [("gate", "sigmoid", 4, -3)]
     assert_same(original, named.model, images())
+
+
+def test_other_plasticity_layers_are_left_alone() -> None:
+    model = nn.Sequential(
+        nn.Linear(4, 4), CReLU(), nn.Linear(8, 4), make_activation("tanh"), nn.ReLU(), nn.Linear(4, 2)
+    )
+    assert [site.name for site in convert(model).sites] == ["4"]
 
 
 def test_softmax_is_no_candidate() -> None:

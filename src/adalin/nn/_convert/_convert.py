@@ -101,12 +101,9 @@ def convert(
             shared = layers[call].alpha
     _replace(network, layers)
     for call in layers:
-        if not call.nodes and call.original and mentions(call.owner.module, call.attribute) > 1:
-            warnings.warn(
-                f"{call.name} stands in several places of a forward that cannot be traced ({call.owner.failure}): "
-                "they share one AdaLin",
-                stacklevel=2,
-            )
+        if not call.nodes and mentions(call.owner.module, call.attribute) > 1:
+            where = f"several places of a forward that cannot be traced ({call.owner.failure})"
+            warnings.warn(f"{call.name} stands in {where}: they share one AdaLin", stacklevel=2)
     sites = tuple(_site(call, layers[call], axis) for call, axis in chosen.items())
     alphas = {layer.alpha for layer in layers.values()}
     added = sum(alpha.numel() for alpha in alphas if not is_lazy(alpha))
@@ -141,7 +138,7 @@ def _refuse(model: nn.Module) -> None:
     if not isinstance(model, nn.Module):
         raise TypeError(f"convert takes an nn.Module, not {type(model).__name__}")
     name = type(model).__name__
-    if any(isinstance(m, torch._dynamo.OptimizedModule) or m._compiled_call_impl for m in model.modules()):
+    if any(hasattr(module, "_orig_mod") or module._compiled_call_impl for module in model.modules()):
         raise ValueError(f"{name} is compiled: convert the model before torch.compile")
     if isinstance(model, torch.jit.ScriptModule):
         raise ValueError(f"{name} is a ScriptModule, whose code is fixed: convert the model before torch.jit")

@@ -9,7 +9,6 @@ from torch import fx, nn
 
 from adalin.nn._convert._activations import Activation, of_module, of_node
 from adalin.nn._convert._trace import UntraceableError, Variant, trace
-from adalin.nn._per_neuron import PerNeuron
 
 TRANSFORMER_LAYERS = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
 """Torch's own owners of an activation: `activation`, a function or a module, behind `linear1`."""
@@ -116,11 +115,8 @@ def _split_shared_activations(model: nn.Module) -> None:
 def _is_owner(module: nn.Module) -> bool:
     if isinstance(module, (nn.Sequential, *TRANSFORMER_LAYERS)):
         return True
-    return not (
-        type(module).__module__.startswith("torch.nn.")
-        or isinstance(module, PerNeuron | torch.jit.ScriptModule)
-        or of_module(module) is not None
-    )
+    opaque = type(module).__module__.startswith(("torch.nn.", "adalin.")) or isinstance(module, torch.jit.ScriptModule)
+    return not opaque and of_module(module) is None
 
 
 def _owner(path: str, module: nn.Module) -> Owner:

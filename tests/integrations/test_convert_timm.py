@@ -5,11 +5,10 @@ import torch
 from torch import nn
 
 import torchvision_schemas
-from adalin.nn import AdaLin
-from adalin.nn._convert import convert
+from adalin import AdaLin, convert
 
 torchvision_schemas.declare()
-timm = pytest.importorskip("timm", exc_type=ImportError)
+timm = pytest.importorskip("timm", reason="the integrations extra is not installed")
 
 
 def resnet() -> nn.Module:

@@ -1,0 +1,31 @@
+"""Every Python block of the documentation runs, a page in one go."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_python_blocks_of_a_page_run(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = page.read_text()
+    scope = {"__name__": "docs"}
+    for block in re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        exec(compile(block, str(page), "exec"), scope)
+    printed = capsys.readouterr().out
+    for expected in re.findall(r"^prints\n\n```text\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        assert expected in printed
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_links_and_make_targets_of_a_page_exist(page):
+    text = page.read_text()
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
+        assert (page.parent / target).exists(), target
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for name in re.findall(r"^make (\w+)", text, re.MULTILINE):
+        assert name in targets
