@@ -1,11 +1,9 @@
 """How a claim is measured and recorded."""
 
 import math
-import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -24,31 +22,24 @@ def at_most(bar: float, name: str, value: float, unit: str) -> Result:
 
 
 def side_by_side(
-    subjects: Mapping[str, Callable[[], object]], reference: str, *, rounds: int = 15, seconds: float = 0.05
+    subjects: Mapping[str, Callable[[], object]], reference: str, *, rounds: int = 20, calls: int = 20
 ) -> dict[str, float]:
     """Each subject's time as a multiple of the reference's.
 
-    The subjects take turns in every round, so that a slow moment of the machine hits all of them; the result is the
-    median over rounds of the ratio within a round.
+    The subjects take turns, so that all of them see the machine at all times, and each is judged by its fastest call:
+    what else the machine does can only make a call slower.
     """
-    repeats = {}
-    for name, run in subjects.items():
+    fastest = dict.fromkeys(subjects, math.inf)
+    for run in subjects.values():
         run()  # compilation, allocator, caches
-        start = time.perf_counter()
-        run()
-        repeats[name] = max(1, math.ceil(seconds / (time.perf_counter() - start)))
-    times: dict[str, list[float]] = {name: [] for name in subjects}
     for _ in range(rounds):
         for name, run in subjects.items():
-            start = time.perf_counter()
-            for _ in range(repeats[name]):
+            for _ in range(calls):
+                start = time.perf_counter()
                 run()
-            times[name].append((time.perf_counter() - start) / repeats[name])
-    return {
-        name: statistics.median(own / of for own, of in zip(times[name], times[reference], strict=True))
-        for name in subjects
-    }
+                fastest[name] = min(fastest[name], time.perf_counter() - start)
+    return {name: seconds / fastest[reference] for name, seconds in fastest.items()}
 
 
-def _rounded(value: float, digits: Literal[3] = 3) -> float:
-    return float(f"{value:.{digits}g}")
+def _rounded(value: float) -> float:
+    return float(f"{value:.3g}")

@@ -26,24 +26,22 @@ def measure() -> Iterator[Result]:
 
 def _speed(shape: tuple[int, ...]) -> Iterator[Result]:
     width = shape[1]
-    subjects = {"prelu": _forward_backward(nn.PReLU(width), shape)}
+    generator = torch.Generator().manual_seed(0)
+    x, grad = (torch.randn(shape, generator=generator) for _ in range(2))
+    subjects = {"prelu": _forward_backward(nn.PReLU(width), x, grad)}
     for base in EAGER:
-        subjects[f"eager {base}"] = _forward_backward(AdaLin(base, width), shape)
+        subjects[f"eager {base}"] = _forward_backward(AdaLin(base, width), x, grad)
     for base in COMPILED:
         torch._dynamo.reset()
         compiled = torch.compile(AdaLin(base, width), fullgraph=True)
-        subjects[f"compiled {base}"] = _forward_backward(compiled, shape)
+        subjects[f"compiled {base}"] = _forward_backward(compiled, x, grad)
     ratios = side_by_side(subjects, "prelu")
     for kind, bars in (("eager", EAGER), ("compiled", COMPILED)):
         for base, bar in bars.items():
             yield at_most(bar, f"AdaLin({base}) {kind} {shape}", ratios[f"{kind} {base}"], "x nn.PReLU")
 
 
-def _forward_backward(layer: Callable[[Tensor], Tensor], shape: tuple[int, ...]) -> Callable[[], object]:
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(shape, generator=generator)
-    grad = torch.randn(shape, generator=generator)
-
+def _forward_backward(layer: Callable[[Tensor], Tensor], x: Tensor, grad: Tensor) -> Callable[[], object]:
     def run() -> None:
         layer(x.detach().requires_grad_()).backward(grad)
 

@@ -1,7 +1,6 @@
 """AdaLin inside the rest of PyTorch: compilers, exporters, function transforms, layouts, precision, processes."""
 
 import copy
-import os
 
 import numpy as np
 import onnxruntime
@@ -213,7 +212,6 @@ def test_meta_device():
 
 
 def _train_in_parallel(rank, world, folder, results):
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
     torch.set_num_threads(1)
     store = torch.distributed.FileStore(f"{folder}/store", world)
     torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=world)
@@ -227,6 +225,8 @@ def _train_in_parallel(rank, world, folder, results):
         optimizer.step()
     if rank == 0:
         torch.save(model.module.state_dict(), results)
+    del model  # its reducer must be gone before the process group is, and no process may leave before the other is done
+    torch.distributed.barrier()
     torch.distributed.destroy_process_group()
 
 

@@ -7,8 +7,8 @@ the true supremum, Phi(sqrt 2) + sqrt 2 * pdf(sqrt 2) = 1.128904..., which is wh
 import difflib
 import inspect
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -34,11 +34,23 @@ class Base:
     """phi' is 0 or L everywhere, so every gate with the right ends is 1 - |phi'|/L."""
     arguments: tuple[Any, ...] | None = None
     """What the entry of `BASES` was called with; None for a base that is not built in."""
+    inverse_lipschitz: Mapping[torch.dtype, float] = field(init=False, repr=False, compare=False)
+    """1 / L, rounded so that L * (1 / L) is not below 1: where |phi'| = L, the gate must close."""
+
+    def __post_init__(self) -> None:
+        inverse = {dtype: _inverse(self.lipschitz, dtype) for dtype in (torch.float32, torch.float64)}
+        object.__setattr__(self, "inverse_lipschitz", inverse)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.arguments is not None:  # the closures of a built-in base cannot be pickled, but rebuilt
             return _rebuild, (self.name, self.arguments, self.lipschitz)
         return Base, (self.name, self.phi, self.derivative, self.lipschitz, self.binary)
+
+
+def _inverse(value: float, dtype: torch.dtype) -> float:
+    exact = torch.tensor(value, dtype=dtype, device="cpu")
+    rounded = 1 / exact
+    return (rounded if exact * rounded >= 1 else torch.nextafter(rounded, torch.full_like(rounded, math.inf))).item()
 
 
 def _where(condition: Tensor, inside: Tensor | float, outside: Tensor | float, like: Tensor) -> Tensor:
@@ -91,7 +103,7 @@ def gelu(approximate: str = "none") -> Base:
 
     def derivative(x: Tensor, y: Tensor | None) -> Tensor:
         cdf = 0.5 * (1 + torch.erf(x * math.sqrt(0.5)))
-        return cdf + x * (torch.exp(-0.5 * x * x) / math.sqrt(2 * math.pi))
+        return cdf + x * (torch.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi)))
 
     lipschitz = 0.5 * (1 + math.erf(1)) + math.exp(-1) / math.sqrt(math.pi)  # attained at sqrt 2
     return Base("gelu", F.gelu, derivative, lipschitz)

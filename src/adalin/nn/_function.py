@@ -58,24 +58,32 @@ def _forward(x: Tensor, y: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Ten
     """f(x), given y = phi(x)."""
     z = _finite(x)
     slope = base.derivative(z, y).detach()
-    g = _gate_value(slope, base, gate)
-    slope = slope + alpha * g
+    injected = alpha * _gate_value(slope, base, gate)
+    slope = slope + injected
     # At an infinite x the sum may be inf - inf or 0 * inf, while f has a limit: x times its slope, or phi's own.
     limit = torch.where(slope == 0, y, x * slope)
-    return torch.where(x.abs() == torch.inf, limit, y + alpha * (z * g))
+    return torch.where(x.abs() == torch.inf, limit, y + z * injected)
 
 
 def _backward(grad: Tensor, x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> tuple[Tensor, Tensor]:
     slope = base.derivative(_finite(x), None)
     g = _gate_value(slope, base, gate)
-    grad_x = grad * slope + alpha * (grad * g)
     grad_alpha = grad * torch.where(g == 0, g, x * g)
-    return grad_x, grad_alpha.sum_to_size(alpha.shape)
+    return grad * (slope + alpha * g), _sum_to(grad_alpha, alpha)
+
+
+def _sum_to(x: Tensor, alpha: Tensor) -> Tensor:
+    """The sum of x over the axes along which alpha broadcasts."""
+    if torch.compiler.is_compiling() and x.is_cpu and x.dim() == 2 and alpha.shape[0] == 1 and alpha.shape[1] > 1:
+        return x.new_ones(1, x.shape[0]) @ x  # inductor reduces columns slowly
+    return x.sum_to_size(alpha.shape)
 
 
 def _gate_value(slope: Tensor, base: Base, gate: Gate) -> Tensor:
-    # detach stops reverse and forward mode, no_grad only the first.
-    return gate((slope.detach().abs() / base.lipschitz).clamp_max(1)).detach()
+    ratio = slope.detach().abs()  # detach stops reverse and forward mode, no_grad only the first
+    if base.lipschitz != 1:
+        ratio = ratio * base.inverse_lipschitz[ratio.dtype]
+    return gate(ratio.clamp_max(1)).detach()
 
 
 def _compute_dtype(x: Tensor) -> torch.dtype:
