@@ -206,6 +206,20 @@ def test_mixed_precision_keeps_the_inputs_dtype_and_alphas():
     assert ours.alpha.grad.dtype == torch.float32
 
 
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("base", [name for name in BASES if name != "softsign"])  # torch rounds softsign twice
+def test_half_precision_rounds_phi_and_the_sum_and_nothing_else(base, dtype, fused, monkeypatch):
+    if not fused:
+        monkeypatch.setattr(_fused, "usable", lambda x: False)
+    half = AdaLin(base, 16, dtype=dtype)
+    single = AdaLin(base, 16, alpha=nn.Parameter(half.alpha.detach().float()))
+    x = (2 * torch.randn(64, 16)).to(dtype)
+    y, exact = half(x).float(), single(x.float())
+    half_ulps = torch.finfo(dtype).eps / 2 * (PHI[base](x.float()).abs() + exact.abs())
+    assert ((y - exact).abs() <= 1.01 * half_ulps + torch.finfo(dtype).tiny).all()
+
+
 @pytest.mark.parametrize("base", [*BASES, nn.ELU(0.5), nn.Hardtanh(-2, 3)])
 def test_pickles_and_deepcopies(base):
     ours = AdaLin(base, 4, gate="quadratic", lipschitz=2.0)

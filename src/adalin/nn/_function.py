@@ -22,9 +22,7 @@ def adalin(x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
     if not x.is_floating_point():
         raise ValueError(f"AdaLin needs a floating-point input, not {x.dtype}")
     if torch._C._are_functorch_transforms_active():  # torch.func differentiates and maps the plain formula by itself
-        dtype = _compute_dtype(x)
-        y = base.phi(_finite(x))
-        return _forward(x.to(dtype), y.to(dtype), alpha.to(dtype), base, gate).to(x.dtype)
+        return _forward(x, alpha.to(_compute_dtype(x)), base, gate).to(x.dtype)
     return _AdaLin.apply(x, alpha, base, gate)
 
 
@@ -39,10 +37,8 @@ class _AdaLin(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
         ctx.save_for_backward(x, alpha)
         ctx.base, ctx.gate, ctx.fused = base, gate, _fused.usable(x)
-        dtype = _compute_dtype(x)
-        y = base.phi(x if ctx.fused else _finite(x))  # in x's own dtype: alpha = 0 must give torch's phi to the bit
         forward = _fused.forward if ctx.fused else _forward
-        return forward(x.to(dtype), y.to(dtype), alpha.to(dtype), base, gate).to(x.dtype)
+        return forward(x, alpha.to(_compute_dtype(x)), base, gate).to(x.dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
@@ -54,10 +50,11 @@ class _AdaLin(torch.autograd.Function):
         return grad_x.to(x.dtype), grad_alpha.to(alpha.dtype), None, None
 
 
-def _forward(x: Tensor, y: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
-    """f(x), given y = phi(x)."""
-    z = _finite(x)
-    slope = base.derivative(z, y).detach()
+def _forward(x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
+    """f(x), computed in alpha's dtype."""
+    y = base.phi(_finite(x))  # in x's own dtype: alpha = 0 must give torch's phi to the bit
+    z = _finite(x.to(alpha.dtype))
+    slope = base.derivative(z, y if y.dtype == z.dtype else None).detach()
     injected = alpha * _gate_value(slope, base, gate)
     slope = slope + injected
     # At an infinite x the sum may be inf - inf or 0 * inf, while f has a limit: x times its slope, or phi's own.

@@ -27,12 +27,14 @@ def usable(x: Tensor) -> bool:
     return type(x) in (Tensor, torch.nn.Parameter) and x.device.type == "cpu" and _all_finite(x)
 
 
-def forward(x: Tensor, out: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
-    """f(x), given phi(x), which it overwrites."""
+def forward(x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
+    """f(x), computed in alpha's dtype."""
+    y = base.phi(x)  # in x's own dtype: alpha = 0 must give torch's phi to the bit
+    x, out = x.to(alpha.dtype), y.to(alpha.dtype)
     if _is_prelu(base, gate):
         return out.addcmul_(x - out, alpha)
     for x_, out_, g_, scratch_ in _slices(alpha, x, out):
-        _derivative_into(g_, x_, out_, base)
+        _derivative_into(g_, x_, out_ if y.dtype == out.dtype else None, base)
         _gate_into(g_, g_, scratch_, base, gate)
         out_.addcmul_(g_.mul_(x_), alpha)
     return out
