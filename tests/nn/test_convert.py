@@ -306,7 +306,7 @@ def test_torch_export_equals_eager(name: str) -> None:
     torch.testing.assert_close(program.module()(x), model(x))
 
 
-@pytest.mark.parametrize("given", [{"mask": torch.full((4, 4), 0.5)}, {"double": True}, {"scale": 3.0}])
+@pytest.mark.parametrize("given", [{"mask": torch.full((4, 4), 0.5)}, {"mask": 0.5}, {"double": True}, {"scale": 3.0}])
 def test_optional_arguments_keep_their_meaning(given: dict[str, object]) -> None:
     original = Modal()
     assert_same(original, convert(original, inplace=False, init=0.0).model, vectors(), **given)

@@ -69,5 +69,5 @@ def mentions(module: nn.Module, attribute: str) -> int:
 def function_names(module: nn.Module) -> list[str]:
     """Activation functions that a forward which cannot be traced seems to call, by the names in its code."""
     names = set(getattr(getattr(type(module).forward, "__code__", None), "co_names", ()))
-    kept = {value.__name__ for value in vars(module).values() if callable(value) and value in FUNCTIONS}
+    kept = {value.__name__ for value in vars(module).values() if any(value is f for f in FUNCTIONS)}
     return sorted({f.__name__ for f in FUNCTIONS} & {name for name in names if not hasattr(module, name)} | kept)

@@ -52,7 +52,7 @@ def _forward(owner: Owner) -> Forward:
 
     def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
-        body = bodies.get((self.training, tuple(_form(given.get(name, default)) for name, default in optional)))
+        body = bodies.get((self.training, tuple(_form(given.get(n, d), d) for n, d in optional)))
         if body is None:
             raise TypeError(refusal)
         return body(self, *args, **kwargs)
@@ -71,9 +71,10 @@ def _optional(module: nn.Module, variants: list[Variant]) -> list[tuple[str, Any
 
 
 def _key(variant: Variant, optional: list[tuple[str, Any]]) -> tuple[bool, tuple[Any, ...]]:
-    return variant.training, tuple(_form(variant.fixed[n]) if n in variant.fixed else "given" for n, _ in optional)
+    return variant.training, tuple(_form(variant.fixed[n], d) if n in variant.fixed else "given" for n, d in optional)
 
 
-def _form(value: Any) -> Any:
-    """Constants stand for themselves, everything else for having been given."""
-    return value if value is None or isinstance(value, bool | int | float | str) else "given"
+def _form(value: Any, default: Any) -> Any:
+    """What an optional argument's value means for the choice of a graph: left out or given, or the constant itself."""
+    constant = value is None if default is None else isinstance(value, bool | int | float | str)
+    return value if constant else "given"
