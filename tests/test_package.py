@@ -12,7 +12,7 @@ import adalin
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.parametrize("name", [name for name in vars(adalin) if not name.startswith("_") and name != "nn"])
+@pytest.mark.parametrize("name", adalin.__all__)
 def test_every_public_name_is_documented(name):
     assert (getattr(adalin, name).__doc__ or "").strip()
 

@@ -5,6 +5,7 @@ import math
 import pickle
 import re
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -244,6 +245,10 @@ def test_backward_keeps_one_tensor_of_the_inputs_size(base):
         (lambda: AdaLin("rleu", 3), "unknown base 'rleu' (did you mean 'relu'?)"),
         (lambda: AdaLin("relu", 3, gate="cosin"), "unknown gate 'cosin' (did you mean 'cosine'?)"),
         (lambda: AdaLin("relu", 0), "num_parameters must be a positive integer, not 0"),
+        (lambda: AdaLin("ReLU", 3), "unknown base 'ReLU' (did you mean 'relu'?)"),
+        (lambda: AdaLin("relu", 3, gate=None), "unknown gate None"),
+        (lambda: AdaLin("relu", 3, init="zeros"), "init must be a number or a callable that fills a tensor"),
+        (lambda: AdaLin("relu", 3, alpha=torch.zeros(3)), "alpha must be an nn.Parameter, or it would not be trained"),
         (lambda: AdaLin("relu", 3, lipschitz=math.inf), "lipschitz must be a positive finite number, not inf"),
         (lambda: AdaLin("relu", 3, alpha=nn.Parameter(torch.zeros(2))), "num_parameters=3 disagrees with the 2 values"),
         (
@@ -258,3 +263,22 @@ def test_mistakes_get_one_line_that_says_what_to_do(make, message):
     with pytest.raises(ValueError, match=re.escape(message)) as error:
         make()
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("base", ["tanh", "silu"])
+def test_inference_mode_and_default_devices_leave_no_trace(base, monkeypatch):
+    monkeypatch.setattr(_fused, "_kept", _fused._Kept())
+    _fused._scalar.cache_clear()
+    ours, x = AdaLin(base, 256), torch.randn(512, 256)
+    with torch.inference_mode(), torch.device("meta"):
+        ours(x)
+    ours(x.requires_grad_()).sum().backward()
+    assert x.grad is not None
+
+
+def test_an_initialiser_may_fill_or_return():
+    assert AdaLin("relu", 3, init=lambda alpha: torch.full_like(alpha, 0.5)).alpha.tolist() == [0.5] * 3
+
+
+def test_numpy_integers_are_widths():
+    assert AdaLin("relu", np.int64(3)).alpha.shape == (3,)

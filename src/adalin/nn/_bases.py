@@ -7,7 +7,7 @@ the true supremum, Phi(sqrt 2) + sqrt 2 * pdf(sqrt 2) = 1.128904..., which is wh
 import difflib
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -100,6 +100,8 @@ def sigmoid() -> Base:
 def gelu(approximate: str = "none") -> Base:
     if approximate == "tanh":
         return _gelu_tanh()
+    if approximate != "none":
+        raise ValueError(f"gelu's approximate must be 'none' or 'tanh', not {approximate!r}")
 
     def derivative(x: Tensor, y: Tensor | None) -> Tensor:
         cdf = 0.5 * (1 + torch.erf(x * math.sqrt(0.5)))
@@ -270,7 +272,8 @@ def as_base(base: "str | type[nn.Module] | Callable[[Tensor], Tensor] | Base", l
     elif isinstance(base, nn.Module) and type(base) in MODULES:
         found = module_base(base)
     elif callable(base) and not isinstance(base, type):
-        found = make_base(FUNCTIONS[base]) if base in FUNCTIONS else _from_callable(base, lipschitz)
+        known = isinstance(base, Hashable) and base in FUNCTIONS
+        found = make_base(FUNCTIONS[base]) if known else _from_callable(base, lipschitz)
     else:
         raise TypeError(f"base must be a name, an nn.Module or a callable, not {base!r}")
     return found if lipschitz is None else _with_lipschitz(found, lipschitz)
@@ -283,7 +286,7 @@ def module_base(module: nn.Module) -> Base:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
+    close = difflib.get_close_matches(name.lower(), known, n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 

@@ -4,7 +4,9 @@ import torch
 from torch import Tensor, nn
 
 
-class _Concatenated(nn.Module):
+class Concatenated(nn.Module):
+    """Joins two responses to each neuron along `dim`."""
+
     expansion = 2
     """How many outputs each neuron has: the next layer's input is this many times as wide."""
 
@@ -19,7 +21,7 @@ class _Concatenated(nn.Module):
         return f"dim={self.dim}"
 
 
-class CReLU(_Concatenated):
+class CReLU(Concatenated):
     """[relu(x), relu(-x)] along `dim`: twice as wide (Shang et al. 2016; Abbas et al. 2023).
 
     Example:
@@ -33,7 +35,7 @@ class CReLU(_Concatenated):
         return self._concatenate(torch.relu(x), torch.relu(-x))
 
 
-class DeepFourier(_Concatenated):
+class DeepFourier(Concatenated):
     """[sin(x), cos(x)] along `dim`: twice as wide (deep Fourier features, Lewandowski et al. 2024).
 
     Example:

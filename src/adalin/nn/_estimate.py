@@ -23,7 +23,7 @@ def check_elementwise(phi: Callable[[Tensor], Tensor], name: str) -> None:
         raise ValueError(f"base {name} cannot be applied to a tensor elementwise: {error}") from error
     if not torch.equal(before.reshape(-1), x):
         raise ValueError(f"base {name} changes its input: use the version that does not work in place")
-    if whole.shape != (4, 6) or not torch.equal(whole.reshape(-1).flip(0), parts):
+    if whole.shape != (4, 6) or not torch.allclose(whole.reshape(-1).flip(0), parts, rtol=0, atol=0, equal_nan=True):
         raise ValueError(
             f"base {name} is not elementwise: an element's output depends on other elements, on the shape or on chance"
         )

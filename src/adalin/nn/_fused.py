@@ -94,7 +94,8 @@ def _scratch(like: Tensor) -> tuple[Tensor, Tensor]:
     if not SLICE // 8 <= n <= SLICE or not like.is_contiguous():
         return torch.empty_like(like), torch.empty_like(like)
     if like.dtype not in _kept.buffers:
-        _kept.buffers[like.dtype] = torch.empty(2 * SLICE, dtype=like.dtype)
+        with torch.inference_mode(False):  # or no later call could write to it
+            _kept.buffers[like.dtype] = torch.empty(2 * SLICE, dtype=like.dtype, device="cpu")
     kept = _kept.buffers[like.dtype]
     return kept[:n].view(like.shape), kept[SLICE : SLICE + n].view(like.shape)
 
@@ -130,4 +131,5 @@ def _gate_into(out: Tensor, slope: Tensor, scratch: Tensor, base: Base, gate: Ga
 
 @lru_cache
 def _scalar(value: float, dtype: torch.dtype) -> Tensor:
-    return torch.tensor(value, dtype=dtype)
+    with torch.inference_mode(False):
+        return torch.tensor(value, dtype=dtype, device="cpu")

@@ -65,8 +65,9 @@ def as_gate(gate: str | Gate) -> Gate:
     """The gate that a name stands for; a callable of r stands for itself."""
     if callable(gate):
         return gate
-    if gate not in GATES:
-        raise ValueError(f"unknown gate {gate!r}{did_you_mean(gate, GATES)}; known: {', '.join(GATES)}, or a callable")
+    if not isinstance(gate, str) or gate not in GATES:
+        hint = did_you_mean(str(gate), GATES)
+        raise ValueError(f"unknown gate {gate!r}{hint}; known: {', '.join(GATES)}, or a callable")
     return GATES[gate]
 
 

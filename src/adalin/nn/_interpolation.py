@@ -12,7 +12,8 @@ from adalin.nn._per_neuron import Init, PerNeuron
 class Interpolation(PerNeuron):
     """f(x) = s * x + (1 - s) * phi(x), s = sigmoid(alpha), one learnable alpha per neuron.
 
-    The alpha-linearization of Lewandowski et al. 2024 with a learned alpha. The arguments are those of `AdaLin`.
+    The alpha-linearization of Lewandowski et al. 2024 with a learned alpha. The arguments are those of `AdaLin`, but
+    for the gate and its Lipschitz constant.
 
     Example:
         >>> import torch
@@ -34,7 +35,7 @@ class Interpolation(PerNeuron):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(num_parameters, dim=dim, init=init, alpha=alpha, device=device, dtype=dtype)
-        self.base = as_base(base)
+        self.base = as_base(base, lipschitz=1.0)  # any: without a gate it plays no part
 
     def forward(self, x: Tensor) -> Tensor:
         share = torch.sigmoid(self.alpha_like(x)).to(x.dtype)

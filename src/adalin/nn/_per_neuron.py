@@ -1,7 +1,8 @@
 """What layers with one learnable number per neuron share: the axis, the width, and how these are inferred."""
 
+import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, SupportsIndex
 
 import torch
 from torch import Tensor, nn
@@ -36,20 +37,24 @@ class PerNeuron(LazyModuleMixin, nn.Module):
         else:
             nn.Module.__init__(self)
             dim = 1 if dim is None else dim
+        if not (init is None or callable(init) or isinstance(init, int | float)):
+            raise ValueError(f"init must be a number or a callable that fills a tensor, not {init!r}")
         self.dim = dim
         self.init = init
         # Drawn now, so that a copy made before the first forward (a target network) gets the same alphas.
         self._seed = int(torch.randint(2**63 - 1, (), device="cpu")) if lazy else 0
         if alpha is not None:
+            if not isinstance(alpha, nn.Parameter):
+                raise ValueError(f"alpha must be an nn.Parameter, or it would not be trained, not {alpha!r}")
             if num_parameters not in (None, alpha.numel()):
                 raise ValueError(f"num_parameters={num_parameters} disagrees with the {alpha.numel()} values of alpha")
             self.alpha = alpha
         elif lazy:
             self.alpha = UninitializedParameter(device=device, dtype=dtype)  # type: ignore[call-arg, assignment]
         else:
-            if not isinstance(num_parameters, int) or num_parameters < 1:
+            if not isinstance(num_parameters, SupportsIndex) or operator.index(num_parameters) < 1:
                 raise ValueError(f"num_parameters must be a positive integer, not {num_parameters!r}")
-            self.alpha = nn.Parameter(torch.empty(num_parameters, device=device, dtype=dtype))
+            self.alpha = nn.Parameter(torch.empty(operator.index(num_parameters), device=device, dtype=dtype))
             self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -62,7 +67,7 @@ class PerNeuron(LazyModuleMixin, nn.Module):
         if self.dim is None:
             self.dim = -1 if x.dim() == 3 else 1
         if self.has_uninitialized_params():
-            values = torch.empty(x.shape[self._axis(x)], dtype=self.alpha.dtype)
+            values = torch.empty(x.shape[self._axis(x)], dtype=self.alpha.dtype, device="cpu")
             with torch.random.fork_rng(devices=[]):
                 torch.default_generator.manual_seed(self._seed)
                 self._fill(values)
@@ -73,7 +78,7 @@ class PerNeuron(LazyModuleMixin, nn.Module):
     def alpha_like(self, x: Tensor) -> Tensor:
         """alpha with one axis for each of x's, so that it broadcasts along the neurons."""
         shape, count = [1] * x.dim(), self.alpha.numel()
-        if count > 1:
+        if count != 1:
             axis = self._axis(x)
             if x.shape[axis] != count:
                 raise ValueError(
@@ -102,7 +107,9 @@ class PerNeuron(LazyModuleMixin, nn.Module):
             if self.init is None:
                 values.uniform_(0, 1)
             elif callable(self.init):
-                self.init(values)
+                filled = self.init(values)
+                if isinstance(filled, Tensor) and filled is not values:
+                    values.copy_(filled)
             else:
                 values.fill_(self.init)
 

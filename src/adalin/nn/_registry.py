@@ -9,8 +9,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from adalin.nn._adalin import AdaLin
-from adalin.nn._bases import BASES, Base, did_you_mean, make_base
-from adalin.nn._concatenated import CReLU, DeepFourier
+from adalin.nn._bases import BASES, MODULES, Base, did_you_mean, make_base
+from adalin.nn._concatenated import Concatenated, CReLU, DeepFourier
 from adalin.nn._interpolation import Interpolation
 from adalin.nn._per_neuron import PerNeuron
 
@@ -27,7 +27,7 @@ class Activation:
 
 
 class Fixed(nn.Module):
-    """A base on its own, with nothing to learn."""
+    """A base for which torch has no module."""
 
     def __init__(self, base: Base) -> None:
         super().__init__()
@@ -49,12 +49,14 @@ def make_activation(
 ) -> nn.Module:
     """The activation layer for a width and an axis, from a registered name, a class, or a callable that returns one.
 
+    Of classes and callables only adalin's own get the width and the axis; all get the options.
+
     Example:
         >>> from adalin import make_activation
         >>> make_activation("adalin-tanh", 100)
         AdaLin(tanh, num_parameters=100, dim=1, gate=cosine)
         >>> make_activation("leaky_relu", negative_slope=0.7)
-        Fixed(leaky_relu)
+        LeakyReLU(negative_slope=0.7)
     """
     if isinstance(activation, str):
         if activation not in _REGISTRY:
@@ -63,6 +65,8 @@ def make_activation(
         return _REGISTRY[activation].build(num_parameters, dim, **options)
     if isinstance(activation, type) and issubclass(activation, PerNeuron):
         options = {"num_parameters": num_parameters, "dim": dim, **options}
+    elif isinstance(activation, type) and issubclass(activation, Concatenated) and dim is not None:
+        options = {"dim": dim, **options}
     return activation(**options)
 
 
@@ -79,7 +83,9 @@ def register_activation(name: str, build: Callable[..., nn.Module], summary: str
 
 
 def _fixed(name: str, num_parameters: int | None, dim: int | None, **options: Any) -> nn.Module:
-    return Fixed(make_base(name, **options))
+    base = make_base(name, **options)  # says what is wrong with the options
+    torchs = next((module for module, (known, _) in MODULES.items() if known == name), None)
+    return Fixed(base) if torchs is None else torchs(**options)
 
 
 def _per_neuron(
@@ -88,7 +94,9 @@ def _per_neuron(
     return layer(num_parameters=num_parameters, dim=dim, **{**defaults, **options})
 
 
-def _concatenated(layer: type[nn.Module], num_parameters: int | None, dim: int | None) -> nn.Module:
+def _concatenated(
+    layer: type[Concatenated], num_parameters: int | None, dim: int | None, inplace: bool = False
+) -> nn.Module:
     return layer() if dim is None else layer(dim=dim)
 
 

@@ -3,6 +3,7 @@
 import dis
 import inspect
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 import torch
@@ -10,6 +11,9 @@ from torch import fx, nn
 
 from adalin.nn._bases import BASES, FUNCTIONS, MODULES, Base, make_base, module_base
 from adalin.nn._convert._trace import UntraceableError, trace
+
+LEFT_ALONE = {"sigmoid": "a gate", "sin": "often a position code"}
+"""What is converted only when it is named."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,23 @@ def mentions(module: nn.Module, attribute: str) -> int:
 
 def function_names(module: nn.Module) -> list[str]:
     """Activation functions that a forward which cannot be traced seems to call, by the names in its code."""
-    names = set(getattr(getattr(type(module).forward, "__code__", None), "co_names", ()))
+    names = {name for code in _codes(module) for name in code.co_names if not hasattr(module, name)}
     kept = {value.__name__ for value in vars(module).values() if any(value is f for f in FUNCTIONS)}
-    return sorted({f.__name__ for f in FUNCTIONS} & {name for name in names if not hasattr(module, name)} | kept)
+    convertible = {function.__name__ for function, name in FUNCTIONS.items() if name not in LEFT_ALONE}
+    return sorted(convertible & (names | kept))
+
+
+def _codes(module: nn.Module) -> list[CodeType]:
+    """The code of a module's forward, of what is defined inside it, and of the methods it names."""
+    found: list[CodeType] = []
+    pending: list[Any] = [inspect.unwrap(type(module).forward)]
+    while pending:
+        item = getattr(pending.pop(), "__code__", None)
+        inner = [item] if isinstance(item, CodeType) else []
+        while inner:
+            code = inner.pop()
+            if code not in found:
+                found.append(code)
+                inner += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+                pending += [inspect.unwrap(m) for n in code.co_names if callable(m := vars(type(module)).get(n))]
+    return found

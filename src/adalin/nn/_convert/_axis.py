@@ -28,7 +28,10 @@ class Axis:
     """The layer that says so."""
 
 
-KEEPING_FILES = {"dropout", "activation", "padding", "pooling", "upsampling", "_adalin"}
+KEEPING_FILES = {
+    "adalin.nn._adalin",
+    *(f"torch.nn.modules.{file}" for file in ("dropout", "activation", "padding", "pooling", "upsampling")),
+}
 KEEPING_CLASSES = {"Identity", "DropPath", "StochasticDepth", "LayerScale", "LayerScale2d", "DropBlock2d"}
 KEEPING_NAMES = {
     *("add", "clamp", "clone", "contiguous", "detach", "div", "dropout", "float", "iadd", "imul", "interpolate", "mul"),
@@ -40,15 +43,17 @@ KEEPING_FUNCTIONS: set[Any] = {
     *FUNCTIONS,
     *(getattr(space, name) for space in (operator, torch, F) for name in KEEPING_NAMES if hasattr(space, name)),
 }
-FLATTENING = {"flatten", torch.flatten}
+FUNCTIONAL_LAYERS = {F.linear: -1, torch.matmul: -1, operator.matmul: -1}
+FUNCTIONAL_LAYERS |= {getattr(space, f"conv{n}d"): -1 - n for space in (F, torch) for n in (1, 2, 3)}
+SPLITTING = {"chunk", "split", torch.chunk, torch.split, operator.getitem}
 
 
 def axis_of(network: Network, call: Call) -> Axis:
     """The axis at a call, by walking back through the graphs to the nearest layer that knows."""
-    if isinstance(call.owner.module, TRANSFORMER_LAYERS):
-        return _layer_axis(call.owner.module.linear1) or Axis()
+    if type(call.owner.module) in TRANSFORMER_LAYERS:
+        return _layer_axis(call.owner.module.get_submodule("linear1")) or Axis()
     if not call.nodes:
-        return _registered_before(call) or Axis()
+        return Axis()
     walk = _Walk(network)
     found = {walk.back(call.owner, node.all_input_nodes[0]) or Axis() for node in call.nodes}
     return found.pop() if len(found) == 1 else Axis()
@@ -75,9 +80,10 @@ def _layer_axis(module: nn.Module) -> Axis | None:
 
 def _keeps_axis(operation: Any) -> bool:
     """A module, function or name of a tensor method that changes neither the neurons' axis nor their number."""
+    if isinstance(operation, nn.GLU):
+        return False
     if isinstance(operation, nn.Module):
-        file = type(operation).__module__.rpartition(".")[2]
-        return file in KEEPING_FILES or type(operation).__name__ in KEEPING_CLASSES
+        return type(operation).__module__ in KEEPING_FILES or type(operation).__name__ in KEEPING_CLASSES
     if isinstance(operation, str):
         return operation.rstrip("_") in KEEPING_NAMES or getattr(torch.Tensor, operation, None) in FUNCTIONS
     return operation in KEEPING_FUNCTIONS
@@ -103,11 +109,19 @@ class _Walk:
             return _layer_axis(owner.module) or self._given(owner, node)
         if node.op == "call_module":
             return self._through(owner, owner.called(node), before)
-        if node.target in FLATTENING and node.args[1:] == (1,):
-            return Axis(-1)  # the neurons are now last, as many as there turn out to be
-        if node.op in ("call_function", "call_method") and _keeps_axis(node.target):
-            return next((axis for n in node.all_input_nodes if (axis := self.back(owner, n)) is not None), None)
-        return None
+        if node.op not in ("call_function", "call_method"):
+            return None
+        if node.target in FUNCTIONAL_LAYERS:
+            return Axis(FUNCTIONAL_LAYERS[node.target])  # as many neurons as there turn out to be
+        if node.target in SPLITTING:
+            axis = self.back(owner, before)
+            return Axis(axis.dim, None, axis.module) if axis is not None else None
+        if not _keeps_axis(node.target):
+            return None
+        found = [axis for n in node.all_input_nodes if (axis := self.back(owner, n)) is not None]
+        if len({(axis.dim, axis.width) for axis in found}) > 1:  # one is broadcast along the other
+            return Axis(found[0].dim) if len({axis.dim for axis in found}) == 1 else None
+        return found[0] if found else None
 
     def _given(self, owner: Owner, placeholder: fx.Node) -> Axis | None:
         """What the owner's callers pass for one of its arguments."""
@@ -123,7 +137,9 @@ class _Walk:
         axis = _layer_axis(module)
         if axis is not None and axis.dim is None:
             earlier = self.back(owner, before)
-            return Axis(earlier.dim if earlier and earlier.dim else 1, axis.width, module)
+            if earlier is None or earlier.dim is None or earlier.width not in (None, axis.width):
+                return Axis(1, axis.width, module)
+            return Axis(earlier.dim, axis.width, module)
         if axis is not None:
             return axis
         if _keeps_axis(module):
@@ -134,14 +150,3 @@ class _Walk:
             return self.back(inner, output.all_input_nodes[0]) if output.all_input_nodes else None
         last = [axis for m in module.modules() if (axis := _layer_axis(m)) is not None and axis.dim is not None]
         return last[-1] if last else None
-
-
-def _registered_before(call: Call) -> Axis | None:
-    """The nearest layer registered before a call whose owner cannot be traced."""
-    found = None
-    for path, module in call.owner.module.named_modules():
-        if path == call.attribute:
-            break
-        if (axis := _layer_axis(module)) is not None:
-            found = Axis(axis.dim or (found.dim if found and found.dim else 1), axis.width, module)
-    return found

@@ -3,16 +3,17 @@
 from torch import Tensor, fx
 from torch.nn.parameter import is_lazy
 
-from adalin.nn._convert._install import later_users
+from adalin.nn._convert._inplace import later_users
 from adalin.nn._convert._network import TRANSFORMER_LAYERS, Call, Network, Owner
 
 
 def is_hidden(network: Network, call: Call) -> bool:
     """Whether weights come after the call on the way to the model's output."""
-    if isinstance(call.owner.module, TRANSFORMER_LAYERS):
+    if type(call.owner.module) in TRANSFORMER_LAYERS:
         return True
     if call.nodes:
-        starts = ([node, *(later_users(node) if call.activation.inplace else [])] for node in call.nodes)
+        inplace = call.activation.inplace
+        starts = ([n, *(later_users(n.all_input_nodes[0], n) if inplace else [])] for n in call.nodes)
         return any(_weights_follow(network, call.owner, nodes, set()) for nodes in starts)
     return _weights_registered_after(call.owner, call.attribute) or _owner_is_hidden(network, call.owner, set())
 
@@ -56,10 +57,14 @@ def _weights_registered_after(owner: Owner, attribute: str) -> bool:
 def _has_weights(owner: Owner, node: fx.Node) -> bool:
     if node.op == "call_module":
         return any(_is_weight(p) for p in owner.called(node).parameters())
-    attributes = [n for n in node.all_input_nodes if n.op == "get_attr"]
-    return any(
-        str(n.target) in {name for name, p in owner.module.named_parameters() if _is_weight(p)} for n in attributes
-    )
+    return any(_is_made_of_weights(owner, argument) for argument in node.all_input_nodes)
+
+
+def _is_made_of_weights(owner: Owner, node: fx.Node) -> bool:
+    """A weight, or what is computed from weights alone, such as `self.weight.t()`."""
+    if node.op == "get_attr":
+        return any(name == node.target and _is_weight(p) for name, p in owner.module.named_parameters())
+    return bool(node.all_input_nodes) and all(_is_made_of_weights(owner, argument) for argument in node.all_input_nodes)
 
 
 def _is_weight(parameter: Tensor) -> bool:

@@ -1,25 +1,23 @@
 """A new forward for an owner whose code calls functions, or one activation in several places."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 from torch import fx, nn
 
+from adalin.nn._convert._inplace import later_users
 from adalin.nn._convert._network import Call, Owner
 from adalin.nn._convert._trace import Variant, parameters_of
 
 Forward = Callable[..., Any]
 
 
-def is_aliased(call: Call) -> bool:
-    """An in-place activation whose input is used again later, where the result must be read."""
-    return call.activation.inplace and any(later_users(node) for node in call.nodes)
-
-
 def redirect(call: Call) -> None:
     """In the owner's graphs, call the module at `call.attribute` instead."""
     for node in call.nodes:
-        value, later = node.all_input_nodes[0], later_users(node) if call.activation.inplace else []
+        value = node.all_input_nodes[0]
+        later = later_users(value, node) if call.activation.inplace else []
         with node.graph.inserting_before(node):
             new = node.graph.call_module(call.attribute, (value,))
         value.replace_all_uses_with(new, delete_user_cb=lambda user, later=later: user in later)  # type: ignore[misc]
@@ -32,11 +30,6 @@ def install(owner: Owner) -> None:
     cls = type(owner.module)
     body = {"forward": _forward(owner), "__module__": cls.__module__, "__doc__": cls.__doc__}
     owner.module.__class__ = type(f"Converted{cls.__name__}", (cls,), body)
-
-
-def later_users(node: fx.Node) -> list[fx.Node]:
-    order = {other: i for i, other in enumerate(node.graph.nodes)}
-    return [user for user in node.all_input_nodes[0].users if order[user] > order[node]]
 
 
 def _forward(owner: Owner) -> Forward:
@@ -57,6 +50,7 @@ def _forward(owner: Owner) -> Forward:
             raise TypeError(refusal)
         return body(self, *args, **kwargs)
 
+    forward.__signature__ = inspect.signature(type(owner.module).forward)  # type: ignore[attr-defined]
     return forward
 
 

@@ -72,7 +72,7 @@ class Network:
         _name_apart(self.calls)
 
     def _calls(self, owner: Owner) -> list[Call]:
-        if isinstance(owner.module, TRANSFORMER_LAYERS):
+        if type(owner.module) in TRANSFORMER_LAYERS:
             return _transformer_calls(owner)
         if not owner.variants:
             return self._registered(owner)
@@ -113,14 +113,14 @@ def _split_shared_activations(model: nn.Module) -> None:
 
 
 def _is_owner(module: nn.Module) -> bool:
-    if isinstance(module, (nn.Sequential, *TRANSFORMER_LAYERS)):
+    if isinstance(module, nn.Sequential) or type(module) in TRANSFORMER_LAYERS:
         return True
     opaque = type(module).__module__.startswith(("torch.nn.", "adalin.")) or isinstance(module, torch.jit.ScriptModule)
     return not opaque and of_module(module) is None
 
 
 def _owner(path: str, module: nn.Module) -> Owner:
-    if isinstance(module, TRANSFORMER_LAYERS):
+    if type(module) in TRANSFORMER_LAYERS:
         return Owner(path, module, failure="it is torch's own")
     if isinstance(module, fx.GraphModule):
         return Owner(path, module, failure="it is a GraphModule, whose copies go back to their own graph")
@@ -128,7 +128,10 @@ def _owner(path: str, module: nn.Module) -> Owner:
         variants = trace(module)
     except UntraceableError as error:
         return Owner(path, module, failure=str(error))
-    sequences = [[found[1:] for found in _activations(module, variant.graph)] for variant in variants]
+    sequences = [
+        [(node.all_input_nodes[0].target, *found) for node, *found in _activations(module, variant.graph)]
+        for variant in variants
+    ]
     if any(sequence != sequences[0] for sequence in sequences):
         return Owner(path, module, failure="it calls other activations in eval mode or with other optional arguments")
     return Owner(path, module, variants)

@@ -7,19 +7,22 @@ left out, a flag on or off. A forward that decides by anything else is `Untracea
 
 import inspect
 import itertools
+import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import fx, nn
 
 MOST_FORMS = 16
 """Combinations of optional arguments beyond which only the defaults are traced."""
 
 MISLEADING = {
-    *("isinstance", "is_tensor", "random", "no_grad", "enable_grad", "set_grad_enabled", "autocast"),
+    *("isinstance", "hasattr", "is_tensor", "checkpoint"),
     *("is_grad_enabled", "is_inference_mode_enabled", "is_autocast_enabled"),
 }
 """What a stand-in, or the time of tracing, answers differently, and what leaves no mark in a graph."""
@@ -100,19 +103,41 @@ def _trace_once(module: nn.Module, training: bool, fixed: dict[str, Any]) -> Var
 
 @contextmanager
 def _unchanged(module: nn.Module) -> Iterator[None]:
-    """Undoes what a forward does to its module's attributes, and refuses it: a graph would not do it again."""
-    before = dict(vars(module))
+    """Undoes what a forward does besides computing its output, and refuses it: a graph would not do it again."""
+    attributes = dict(vars(module))
+    contents = {name: copy(value) for name, value in attributes.items() if isinstance(value, list | dict | set)}
+    torchs, pythons = torch.get_rng_state(), random.getstate()
     try:
         yield
     finally:
         after = dict(vars(module))
         vars(module).clear()
-        vars(module).update(before)
-    changed = [name for name in after if name != "training" and after[name] is not before.get(name, _unchanged)]
+        vars(module).update(attributes)
+        changed = [name for name in after if name != "training" and after[name] is not attributes.get(name, _unchanged)]
+        for name, content in contents.items():
+            if not _same(attributes[name], content):
+                changed.append(name)
+                attributes[name].clear()
+                (attributes[name].extend if isinstance(content, list) else attributes[name].update)(content)
+        drew = not torch.equal(torch.get_rng_state(), torchs) or random.getstate() != pythons
+        torch.set_rng_state(torchs)
+        random.setstate(pythons)
+    if drew:
+        raise UntraceableError("it draws random numbers")
     if any(name.startswith("_tensor_constant") for name in changed):
         raise UntraceableError("it makes a tensor that does not depend on its input")
     if changed:
         raise UntraceableError(f"it changes its attribute {changed[0]}")
+
+
+def _same(container: Any, other: Any) -> bool:
+    """Whether two containers hold the same objects."""
+    ours, theirs = (list(c.items()) if isinstance(c, dict) else [(item,) for item in c] for c in (container, other))
+    return [tuple(map(id, item)) for item in ours] == [tuple(map(id, item)) for item in theirs]
+
+
+def _modes() -> tuple[bool, ...]:
+    return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")
 
 
 class _Tracer(fx.Tracer):
@@ -121,6 +146,12 @@ class _Tracer(fx.Tracer):
     def __init__(self, fixed: Mapping[str, Any]) -> None:
         super().__init__()
         self.fixed = fixed
+        self.modes = _modes()
+
+    def create_node(self, *args: Any, **kwargs: Any) -> fx.Node:
+        if _modes() != self.modes:
+            raise UntraceableError("it changes the gradient mode or autocast")
+        return super().create_node(*args, **kwargs)
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         return True
