@@ -181,7 +181,7 @@ def _reason(network: Network, call: Call, only: list[str], skip: list[str]) -> s
     if only and not _matches(call.name, only):
         return "not named by only="
     if escapes(network, call):
-        return "works in place on a tensor that others may read"
+        return "works in place on a tensor that others may read: set inplace=False first"
     if any(fnmatchcase(call.name, pattern) for pattern in only):
         return None
     if call.activation.name in LEFT_ALONE:
