@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from adalin import AdaLin, Conversion, CReLU, convert, make_activation
 
+IN_PLACE = "works in place on a tensor that others may read: set inplace=False first"
+
 
 class ConvNet(nn.Module):
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ LEFT_ALONE = {"sigmoid": "a gate", "sin": "often a position code"}
 
 
 @dataclass(frozen=True)
-class Activation:
+class Nonlinearity:
     """An activation that AdaLin can take as its base."""
 
     name: str
@@ -29,17 +29,17 @@ class Activation:
         return make_base(self.name, *self.arguments)
 
 
-def of_module(module: nn.Module) -> Activation | None:
+def of_module(module: nn.Module) -> Nonlinearity | None:
     """The activation that a module is, if it is one."""
     if type(module) in MODULES and type(module) is not nn.Identity:
         base = module_base(module)
-        return Activation(base.name, base.arguments or (), bool(getattr(module, "inplace", False)))
+        return Nonlinearity(base.name, base.arguments or (), bool(getattr(module, "inplace", False)))
     if type(module).__module__.startswith(("torch.", "adalin.")) or module._modules or module._parameters:
         return None
     return _of_wrapper(module)
 
 
-def _of_wrapper(module: nn.Module) -> Activation | None:
+def _of_wrapper(module: nn.Module) -> Nonlinearity | None:
     """The activation of a class such as `class Act(nn.Module): def forward(self, x): return F.relu(x)`."""
     try:
         graphs = [list(variant.graph.nodes) for variant in trace(module)]
@@ -49,7 +49,7 @@ def _of_wrapper(module: nn.Module) -> Activation | None:
     return found.pop() if len(found) == 1 else None
 
 
-def of_node(node: fx.Node) -> Activation | None:
+def of_node(node: fx.Node) -> Nonlinearity | None:
     """The activation that a function or method call is, if it is one; its input is the first argument."""
     if node.op not in ("call_function", "call_method") or len(node.all_input_nodes) != 1:
         return None  # a slope that is computed makes no fixed base
@@ -61,7 +61,7 @@ def of_node(node: fx.Node) -> Activation | None:
     given = dict(zip([*known, "inplace"], node.args[1:], strict=False)) | dict(node.kwargs)
     given.pop("input", None)
     inplace = bool(given.pop("inplace", False)) or getattr(function, "__name__", "").endswith("_")
-    return Activation(name, make_base(name, **given).arguments or (), inplace)
+    return Nonlinearity(name, make_base(name, **given).arguments or (), inplace)
 
 
 def mentions(module: nn.Module, attribute: str) -> int:
@@ -71,7 +71,7 @@ def mentions(module: nn.Module, attribute: str) -> int:
 
 
 def function_names(module: nn.Module) -> list[str]:
-    """Activation functions that a forward which cannot be traced seems to call, by the names in its code."""
+    """Nonlinearity functions that a forward which cannot be traced seems to call, by the names in its code."""
     names = {name for code in _codes(module) for name in code.co_names if not hasattr(module, name)}
     kept = {value.__name__ for value in vars(module).values() if any(value is f for f in FUNCTIONS)}
     convertible = {function.__name__ for function, name in FUNCTIONS.items() if name not in LEFT_ALONE}

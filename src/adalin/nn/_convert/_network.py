@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import fx, nn
 
-from adalin.nn._convert._activations import Activation, of_module, of_node
+from adalin.nn._convert._activations import Nonlinearity, of_module, of_node
 from adalin.nn._convert._trace import UntraceableError, Variant, trace
 
 TRANSFORMER_LAYERS = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
@@ -40,7 +40,7 @@ class Call:
     owner: Owner
     attribute: str
     """Where the activation is, or where its AdaLin will be, inside the owner."""
-    activation: Activation
+    activation: Nonlinearity
     original: nn.Module | None
     """The module that is called; None for a function or method."""
     nodes: tuple[fx.Node, ...] = ()
@@ -137,7 +137,7 @@ def _owner(path: str, module: nn.Module) -> Owner:
     return Owner(path, module, variants)
 
 
-def _activations(owner: nn.Module, graph: fx.Graph) -> list[tuple[fx.Node, Activation, nn.Module | None]]:
+def _activations(owner: nn.Module, graph: fx.Graph) -> list[tuple[fx.Node, Nonlinearity, nn.Module | None]]:
     found = []
     for node in graph.nodes:
         module = owner.get_submodule(str(node.target)) if node.op == "call_module" else None
