@@ -71,7 +71,7 @@ def mentions(module: nn.Module, attribute: str) -> int:
 
 
 def function_names(module: nn.Module) -> list[str]:
-    """Nonlinearity functions that a forward which cannot be traced seems to call, by the names in its code."""
+    """Activation functions that a forward which cannot be traced seems to call, by the names in its code."""
     names = {name for code in _codes(module) for name in code.co_names if not hasattr(module, name)}
     kept = {value.__name__ for value in vars(module).values() if any(value is f for f in FUNCTIONS)}
     convertible = {function.__name__ for function, name in FUNCTIONS.items() if name not in LEFT_ALONE}

@@ -1,0 +1,108 @@
+"""Where the neurons are, and how many."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from adalin import AdaLin, convert
+from convert_models import assert_same, every_model, images, vectors
+
+
+@every_model
+def test_sites_have_the_base_width_and_axis_of_their_layers(make, inputs, expected) -> None:
+    conversion = convert(make())
+    assert [(site.base, site.width, site.dim) for site in conversion.sites] == expected
+    assert conversion.added == sum(width for _, width, _ in expected)
+    layers = dict(conversion.model.named_modules())
+    assert all(layers[site.name].alpha.numel() == site.alphas == site.width for site in conversion.sites)
+
+
+def test_batched_and_unbatched_inputs_both_work() -> None:
+    model = convert(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Tanh(), nn.Conv2d(4, 2, 3))).model
+    x = images()
+    torch.testing.assert_close(model(x)[0], model(x[0]))
+
+
+def test_weights_used_twice_have_alphas_used_twice() -> None:
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.block, self.out = nn.Sequential(nn.Linear(4, 4), nn.Tanh()), nn.Linear(4, 2)
+
+        def forward(self, x: Tensor, **options: object) -> Tensor:
+            return self.out(self.block(torch.relu(self.block(x))))
+
+    original = Recurrent()
+    conversion = convert(original, inplace=False, init=0.0)
+    assert [(site.name, site.width) for site in conversion.sites] == [("relu", 4), ("block.1", 4)]
+    assert_same(original, conversion.model, vectors())
+    with pytest.raises(TypeError, match="unexpected keyword argument 'flag'"):
+        conversion.model(vectors(), flag=True)
+
+
+def test_weights_without_layers_count_as_weights_and_leave_the_width_to_the_first_forward() -> None:
+    class Plain(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.kernel, self.weight = nn.Parameter(torch.randn(6, 3, 2, 2)), nn.Parameter(torch.randn(7, 6))
+            self.matrix, self.out = nn.Parameter(torch.randn(7, 5)), nn.Parameter(torch.randn(5, 2))
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = F.relu(F.conv2d(x, self.kernel)).mean((2, 3))
+            x = torch.tanh(F.linear(x, self.weight))
+            return F.silu(x @ self.matrix) @ self.out
+
+    original = Plain()
+    conversion = convert(original, inplace=False, init=0.0)
+    assert [site.width for site in conversion.sites] == [None] * 3
+    assert_same(original, conversion.model, images())
+    assert [conversion.model.get_submodule(site.name).alpha.numel() for site in conversion.sites] == [6, 7, 5]
+
+
+def test_functional_layers_and_broadcasts_tell_the_axis() -> None:
+    class Dueling(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(6, 4))
+            self.value, self.advantage, self.out = nn.Linear(6, 1), nn.Linear(6, 3), nn.Linear(3, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            h = F.relu(F.linear(x, self.weight))
+            return self.out(torch.tanh(self.value(h) + self.advantage(h)))
+
+    conversion = convert(Dueling())
+    assert [(site.width, site.dim) for site in conversion.sites] == [(None, -1), (None, -1)]
+    conversion.model(torch.randn(2, 5, 5, 4))
+    assert [m.alpha.numel() for m in conversion.model.modules() if isinstance(m, AdaLin)] == [6, 3]
+
+
+def test_glu_halves_the_width() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.GLU(), nn.Tanh(), nn.Linear(4, 2))
+    convert(model)
+    model(vectors())
+    assert model[2].alpha.numel() == 4
+
+
+def test_an_unknown_width_is_inferred_at_the_first_forward() -> None:
+    class Reshaping(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc1, self.fc2 = nn.Linear(4, 6), nn.Linear(3, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.fc2(F.relu(self.fc1(x).reshape(-1, 3)))
+
+    conversion = convert(Reshaping())
+    assert [(site.width, site.alphas) for site in conversion.sites] == [(None, None)]
+    conversion.model(vectors())
+    assert conversion.model.relu.alpha.shape == (3,)
+
+
+def test_alphas_have_the_dtype_and_device_of_the_layer_before() -> None:
+    model = nn.Sequential(
+        nn.Linear(4, 5).double(), nn.ReLU(), nn.Linear(5, 2, device="meta"), nn.Tanh(), nn.Linear(2, 2)
+    )
+    convert(model)
+    assert model[1].alpha.dtype == torch.float64
+    assert model[3].alpha.device.type == "meta"
