@@ -106,3 +106,13 @@ def test_alphas_have_the_dtype_and_device_of_the_layer_before() -> None:
     convert(model)
     assert model[1].alpha.dtype == torch.float64
     assert model[3].alpha.device.type == "meta"
+
+
+def test_a_layer_norm_over_channels_first_keeps_them_first() -> None:
+    class LayerNorm2d(nn.LayerNorm):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+    model = nn.Sequential(nn.Conv2d(3, 5, 1), LayerNorm2d(5), nn.GELU(), nn.Conv2d(5, 2, 1))
+    assert [(site.width, site.dim) for site in convert(model).sites] == [(5, -3)]
+    assert model(images()).shape[1] == 2

@@ -72,7 +72,8 @@ def _layer_axis(module: nn.Module) -> Axis | None:
     if isinstance(module, nn.GroupNorm):
         return Axis(None, module.num_channels, module)
     if isinstance(module, nn.LayerNorm | nn.RMSNorm):
-        return Axis(-1, module.normalized_shape[-1], module)
+        channels_first = type(module).__name__.endswith("2d")  # LayerNorm2d of timm and torchvision
+        return Axis(-3 if channels_first else -1, module.normalized_shape[-1], module)
     if isinstance(module, nn.MultiheadAttention):
         return Axis(-1, module.embed_dim, module)
     return None
