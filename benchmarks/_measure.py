@@ -1,6 +1,6 @@
 """How a claim is measured and recorded."""
 
-import math
+import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,15 +21,21 @@ def at_most(bar: float, name: str, value: float, unit: str) -> Result:
     return Result(name, _rounded(value), unit, f"<= {bar:g}", value <= bar)
 
 
+@dataclass(frozen=True)
+class Ratio:
+    """A subject's time as a multiple of the reference's."""
+
+    fastest: float
+    """Of the fastest calls: what the code costs, since anything else on the machine only makes a call slower."""
+    median: float
+    """Of the median calls: what it cost here, on a machine shared with others."""
+
+
 def side_by_side(
     subjects: Mapping[str, Callable[[], object]], reference: str, *, rounds: int = 20, calls: int = 20
-) -> dict[str, float]:
-    """Each subject's time as a multiple of the reference's.
-
-    The subjects take turns, so that all of them see the machine at all times, and each is judged by its fastest call:
-    what else the machine does can only make a call slower.
-    """
-    fastest = dict.fromkeys(subjects, math.inf)
+) -> dict[str, Ratio]:
+    """Time subjects that take turns, so that all of them see the machine at all times."""
+    times: dict[str, list[float]] = {name: [] for name in subjects}
     for run in subjects.values():
         run()  # compilation, allocator, caches
     for _ in range(rounds):
@@ -37,8 +43,11 @@ def side_by_side(
             for _ in range(calls):
                 start = time.perf_counter()
                 run()
-                fastest[name] = min(fastest[name], time.perf_counter() - start)
-    return {name: seconds / fastest[reference] for name, seconds in fastest.items()}
+                times[name].append(time.perf_counter() - start)
+    of = times[reference]
+    return {
+        name: Ratio(min(own) / min(of), statistics.median(own) / statistics.median(of)) for name, own in times.items()
+    }
 
 
 def _rounded(value: float) -> float:

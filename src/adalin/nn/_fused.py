@@ -1,7 +1,7 @@
 """The same formulas for eager tensors on the CPU, where fresh memory costs more than arithmetic.
 
-A large temporary is paid for in page faults, so these kernels walk over slices of the batch that fit the cache and
-write into a few scratch buffers. They assume finite numbers, which one summation per call makes sure of; anything
+A large temporary is paid for in page faults, so these kernels walk over slices of the batch and write into two
+scratch buffers that are kept. They assume finite numbers, which one summation per call makes sure of; anything
 else takes the plain formulas.
 """
 
@@ -17,7 +17,7 @@ from torch import Tensor
 from adalin.nn._bases import Base
 from adalin.nn._gates import COSINE, Gate, cosine, linear
 
-SLICE = 1 << 19  # elements, 2 MB of float32: large enough to hide Python's share, small enough for the cache
+SLICE = 1 << 19  # elements, 2 MB of float32: the fastest of 2^16 to 2^19
 
 
 def usable(x: Tensor) -> bool:
