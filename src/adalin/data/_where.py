@@ -1,0 +1,49 @@
+"""The folder that data is looked for in."""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pooch
+
+from adalin.data._catalogue import CATALOGUE
+from adalin.data._dataset import DataError
+from adalin.data._files import find
+
+CACHE = "the user's cache"
+
+
+@dataclass(frozen=True)
+class Location:
+    """A data folder and what is in it."""
+
+    folder: Path
+    chosen_by: str
+    found: Mapping[str, tuple[Path, ...]]
+    """The files of each data set that is there with all its files, unread."""
+
+    def __str__(self) -> str:
+        return f"{self.folder} ({self.chosen_by}): {', '.join(self.found) or 'no data sets'}"
+
+
+def where(folder: str | Path | None = None) -> Location:
+    """The folder that is used if `folder` is given, or if nothing is, and the data sets in it."""
+    path, chosen_by = choose_folder(folder)
+    found = {}
+    for name, entry in CATALOGUE.items():
+        with suppress(DataError, OSError):  # incomplete or unreadable is not there
+            files = find(entry.format.candidates(path))
+            if files:
+                found[name] = files
+    return Location(path, chosen_by, found)
+
+
+def choose_folder(folder: str | Path | None) -> tuple[Path, str]:
+    """The folder given, else $ADALIN_DATA, else the user's cache; and which of these it is."""
+    if folder is not None:
+        return Path(folder).expanduser(), "as given"
+    if os.environ.get("ADALIN_DATA"):
+        return Path(os.environ["ADALIN_DATA"]).expanduser(), "$ADALIN_DATA"
+    return Path(pooch.os_cache("adalin")), CACHE
