@@ -1,0 +1,7 @@
+"""Mean cross-entropy in nats on all of the task's training data at the end of the task, in eval mode."""
+
+from adalin.metrics._probe import Probe
+
+
+def loss(probe: Probe) -> float:
+    return probe.loss

@@ -1,0 +1,138 @@
+"""What a metric may look at."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from adalin.metrics._layers import Layer, Recorder
+
+
+class Probe:
+    """One network at the end of one task.
+
+    Everything is computed when it is first asked for, in eval mode and in chunks, and then kept: make a new probe after
+    the network has changed. Parameters, their gradients, the training mode and the random state stay as they are.
+
+    Args:
+        model: the network; its output are logits.
+        inputs, labels: the task's training data. With a very large task, a subset bounds the cost.
+        test: inputs and labels of the test set, if there is one.
+        online_accuracy: what training counted.
+        chunk: how many inputs pass at once, which bounds the memory.
+
+    Example:
+        >>> import torch
+        >>> from adalin.metrics import Probe, measure
+        >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+        >>> probe = Probe(model, torch.randn(32, 4), torch.zeros(32, dtype=torch.long))
+        >>> [(layer.name, layer.positive.shape) for layer in probe.layers]
+        [('1', torch.Size([8]))]
+        >>> sorted(measure(probe, ["loss", "srank"]))
+        ['loss', 'srank']
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        inputs: Tensor,
+        labels: Tensor,
+        *,
+        test: tuple[Tensor, Tensor] | None = None,
+        online_accuracy: float | None = None,
+        chunk: int = 512,
+    ) -> None:
+        for x, y in [(inputs, labels), *([test] if test else [])]:
+            if len(x) != len(y) or len(x) == 0:
+                raise ValueError(f"a probe needs one label per input and at least one, not {len(x)} and {len(y)}")
+        self.model: nn.Module = getattr(model, "_orig_mod", model)  # hooks have no effect on what is compiled already
+        self.inputs = inputs
+        self.labels = labels
+        self.test = test
+        self.online_accuracy = online_accuracy
+        self.chunk = chunk
+
+    @property
+    def layers(self) -> list[Layer]:
+        """The hidden layers in the order in which they are first called."""
+        return self._seen.layers
+
+    @property
+    def features(self) -> Tensor | None:
+        """(N, d): the flattened output of the last hidden activation; None without any."""
+        return self._seen.features
+
+    @property
+    def logits(self) -> Tensor:
+        return self._seen.logits
+
+    @cached_property
+    def accuracy(self) -> float:
+        return _accuracy(self.logits, self.labels)
+
+    @cached_property
+    def loss(self) -> float:
+        """The mean cross-entropy."""
+        return F.cross_entropy(self.logits.double(), self.labels).item()
+
+    @cached_property
+    def test_accuracy(self) -> float | None:
+        if self.test is None:
+            return None
+        inputs, labels = self.test
+        with torch.no_grad(), _undisturbed(self.model, inputs.device):
+            return _accuracy(torch.cat([self.model(x) for x in inputs.split(self.chunk)]), labels)
+
+    @cached_property
+    def gradient(self) -> dict[str, Tensor]:
+        """The gradient of the mean cross-entropy over all the inputs, for every parameter that is trained."""
+        trained = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+        if not trained:
+            return {}
+        total = {name: torch.zeros_like(p) for name, p in trained.items()}
+        with torch.enable_grad(), _undisturbed(self.model, self.inputs.device):
+            for x, y in zip(self.inputs.split(self.chunk), self.labels.split(self.chunk), strict=True):
+                loss = F.cross_entropy(self.model(x), y, reduction="sum") / len(self.inputs)
+                gradients = torch.autograd.grad(loss, list(trained.values()), materialize_grads=True)
+                for sum_, gradient in zip(total.values(), gradients, strict=True):
+                    sum_ += gradient
+        return total
+
+    @cached_property
+    def _seen(self) -> "_Seen":
+        features, logits = [], []
+        with torch.no_grad(), _undisturbed(self.model, self.inputs.device), Recorder(self.model) as recorder:
+            for x in self.inputs.split(self.chunk):
+                logits.append(recorder(x))
+                if recorder.last is not None:
+                    features.append(recorder.last.flatten(1))
+        return _Seen(recorder.layers(), torch.cat(features) if features else None, torch.cat(logits))
+
+
+class _Seen(NamedTuple):
+    """What one pass over the training data gives."""
+
+    layers: list[Layer]
+    features: Tensor | None
+    logits: Tensor
+
+
+@contextmanager
+def _undisturbed(model: nn.Module, device: torch.device) -> Iterator[None]:
+    """Eval mode; afterwards every module's own mode and the random state are as before."""
+    modes = [(module, module.training) for module in model.modules()]
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        try:
+            model.eval()
+            yield
+        finally:
+            for module, training in modes:
+                module.training = training
+
+
+def _accuracy(logits: Tensor, labels: Tensor) -> float:
+    return (logits.argmax(1) == labels).double().mean().item()

@@ -1,0 +1,38 @@
+"""srank, the effective rank of a matrix: how many singular values hold 99 % of their sum.
+
+    srank = min { k : sum_{i <= k} sigma_i >= 0.99 * sum_i sigma_i },   sigma_1 >= sigma_2 >= ...
+
+Kumar et al. 2021, "Implicit Under-Parameterization Inhibits Data-Efficient Deep RL", with delta = 0.01; here of the
+features, i.e. the (data, units) outputs of the last hidden activation. Razavi Rohani et al. 2025 plot it as "SRank".
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from adalin.metrics._probe import Probe
+
+SHARE = 0.99
+
+
+def srank(probe: Probe) -> float | None:
+    return None if probe.features is None else srank_of(probe.features)
+
+
+def srank_of(matrix: Tensor) -> float:
+    """srank of a matrix: 0 if it is zero, NaN if it is not finite."""
+    matrix = matrix.detach().double()
+    largest = matrix.abs().max()
+    if not largest.isfinite():
+        return math.nan
+    if largest == 0:
+        return 0.0
+    matrix = matrix / largest  # so that no square overflows or vanishes
+    if matrix.shape[0] < matrix.shape[1]:
+        matrix = matrix.T
+    # The Gram matrix of the short side costs a fraction of an SVD. It blurs singular values below 1e-8 of the largest,
+    # which are rounding errors of the float32 features anyway and nothing beside 1 % of the sum.
+    sigma = torch.linalg.eigvalsh(matrix.T @ matrix).clamp_min(0).sqrt().flip(0)
+    held = sigma.cumsum(0)
+    return float((held < SHARE * held[-1]).sum().item() + 1)

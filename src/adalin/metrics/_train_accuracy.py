@@ -1,0 +1,7 @@
+"""Accuracy on all of the task's training data at the end of the task, in eval mode."""
+
+from adalin.metrics._probe import Probe
+
+
+def train_accuracy(probe: Probe) -> float:
+    return probe.accuracy
