@@ -20,10 +20,15 @@ def param_groups(model: nn.Module, weight_decay: float, **options: Any) -> list[
         >>> [(len(g["params"]), g["weight_decay"]) for g in optimizer.param_groups]
         [(4, 0.1), (1, 0.0)]
     """
-    alphas = {id(module.alpha): module.alpha for module in model.modules() if isinstance(module, PerNeuron)}
-    rest = [parameter for parameter in model.parameters() if id(parameter) not in alphas]
+    weights, alphas = split_parameters(model)
     groups = [
-        {"params": rest, "weight_decay": weight_decay, **options},
-        {"params": list(alphas.values()), "weight_decay": 0.0, **options},
+        {"params": weights, "weight_decay": weight_decay, **options},
+        {"params": alphas, "weight_decay": 0.0, **options},
     ]
     return [group for group in groups if group["params"]]
+
+
+def split_parameters(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """The model's parameters that are no alphas, and its alphas, each once."""
+    alphas = {id(module.alpha): module.alpha for module in model.modules() if isinstance(module, PerNeuron)}
+    return [parameter for parameter in model.parameters() if id(parameter) not in alphas], list(alphas.values())

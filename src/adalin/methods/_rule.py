@@ -1,0 +1,42 @@
+"""Rules: what acts on the weights while a network trains."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+Fresh = Callable[[], Sequence[Tensor]]
+"""Newly initialised weights of the same shapes, drawn anew in every step."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Acts on weights and biases; alphas are left alone. Subclasses are frozen dataclasses without state.
+
+    Every tensor of `weights` has a leading axis for the runs that are trained together; a rule works on each run by
+    itself, that is, elementwise.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    paper: ClassVar[str] = ""
+    scales_only: ClassVar[bool] = False
+    """It multiplies all weights by one number at most. Then inputs may be rotated into their span (see `training`)."""
+
+    def restarts(self, task: int) -> bool:
+        """Whether this task begins with a new network."""
+        return False
+
+    def start_task(self, weights: Sequence[Tensor], fresh: Fresh, task: int) -> None:
+        """Before the first step of a task."""
+
+    def before_update(self, weights: Sequence[Tensor], lr: float) -> None:
+        """After the gradient was computed, before it is applied."""
+
+    def after_update(self, weights: Sequence[Tensor], fresh: Fresh) -> None:
+        """After each step."""
+
+
+def overrides(rule: Rule, hook: str) -> bool:
+    return getattr(type(rule), hook) is not getattr(Rule, hook)

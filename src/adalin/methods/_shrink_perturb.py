@@ -1,0 +1,43 @@
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from adalin.methods._rule import Fresh, Rule
+
+
+@dataclass(frozen=True)
+class ShrinkPerturb(Rule):
+    """Shrink & Perturb (Ash & Adams 2020): p <- shrink * p + noise * p', p' from a freshly initialised network.
+
+    After every gradient step, as in Kumar et al. 2023, or at the start of each task but the first. Alphas are left
+    alone: theirs are drawn from U(0, 1), and a noise whose mean is not 0 would add up.
+    """
+
+    name = "shrink-perturb"
+    summary = "shrinks the weights and adds those of a fresh network, a little after every step"
+    paper = "Ash & Adams 2020; Kumar et al. 2023"
+
+    shrink: float = 1 - 1e-4
+    noise: float = 1e-2
+    every: str = "step"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.shrink <= 1:
+            raise ValueError(f"the shrink of shrink-perturb must be between 0 and 1, not {self.shrink}")
+        if not 0 <= self.noise < float("inf"):
+            raise ValueError(f"the noise of shrink-perturb must be a number >= 0, not {self.noise}")
+        if self.every not in ("step", "task"):
+            raise ValueError(f"shrink-perturb acts every 'step' or every 'task', not {self.every!r}")
+
+    def start_task(self, weights: Sequence[Tensor], fresh: Fresh, task: int) -> None:
+        if self.every == "task" and task > 0:
+            self._act(weights, fresh)
+
+    def after_update(self, weights: Sequence[Tensor], fresh: Fresh) -> None:
+        if self.every == "step":
+            self._act(weights, fresh)
+
+    def _act(self, weights: Sequence[Tensor], fresh: Fresh) -> None:
+        for weight, new in zip(weights, fresh(), strict=True):
+            weight.mul_(self.shrink).add_(new, alpha=self.noise)

@@ -1,0 +1,70 @@
+"""A network for a method: by the model's name, with the widths that the method asks for."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+
+import torch
+from torch import nn
+
+from adalin.methods import Activation
+from adalin.methods._activations import Baseline, Doubled
+from adalin.models._cnn import cnn
+from adalin.models._mlp import mlp
+from adalin.nn._bases import did_you_mean
+
+Build = Callable[..., nn.Module]
+"""(input shape, outputs, activation, *, hidden) -> network."""
+
+
+def _mlp(shape: tuple[int, ...], outputs: int, activation: Activation, *, hidden: tuple[int, ...]) -> nn.Module:
+    return mlp(torch.Size(shape).numel(), outputs, activation, hidden=hidden)
+
+
+def _cnn(shape: tuple[int, ...], outputs: int, activation: Activation, *, hidden: tuple[int, ...]) -> nn.Module:
+    channels, size, _ = shape
+    return cnn(channels, outputs, activation, hidden=hidden, size=size)
+
+
+_MODELS: dict[str, tuple[Build, tuple[int, ...], str]] = {}
+
+
+def register_model(name: str, build: Build, *, hidden: tuple[int, ...], summary: str) -> None:
+    """Make a network known by name; `build(input_shape, outputs, activation, hidden=...)` returns it."""
+    if name in _MODELS:
+        raise ValueError(f"a model named {name!r} is registered already")
+    _MODELS[name] = (build, hidden, summary)
+
+
+def models() -> Mapping[str, str]:
+    """Every registered model with its one line."""
+    return MappingProxyType({name: summary for name, (_, _, summary) in _MODELS.items()})
+
+
+def make_model(name: str, shape: tuple[int, ...], outputs: int, activation: Activation) -> nn.Module:
+    """The network, newly initialised from torch's random state."""
+    if name not in _MODELS:
+        raise ValueError(f"unknown model {name!r}{did_you_mean(name, _MODELS)}; known: {', '.join(_MODELS)}")
+    build, hidden, _ = _MODELS[name]
+    if isinstance(activation, Doubled) and activation.match != "units":
+        hidden = _matched(partial(build, shape, outputs), hidden, activation)
+    return build(shape, outputs, activation, hidden=hidden)
+
+
+def _matched(build: Build, hidden: tuple[int, ...], activation: Doubled) -> tuple[int, ...]:
+    """The hidden widths that keep what `activation.match` says as in the baseline."""
+    if activation.match == "half":
+        return tuple(max(1, width // activation.expansion) for width in hidden)
+    scales = (step / 200 for step in range(1, 201))
+    widths = {tuple(max(1, round(width * scale)) for width in hidden) for scale in scales}
+    with torch.device("meta"):
+        target = _size(build(Baseline(), hidden=hidden))
+        return min(sorted(widths), key=lambda widths: abs(_size(build(activation, hidden=widths)) - target))
+
+
+def _size(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+register_model("mlp", _mlp, hidden=(100, 100), summary="input -> 100 -> 100 -> classes")
+register_model("cnn", _cnn, hidden=(16, 16, 64), summary="two 5x5 convolutions, a hidden layer of 64 units")

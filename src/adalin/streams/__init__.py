@@ -1,0 +1,6 @@
+"""Streams of tasks, and the benchmarks made of them."""
+
+from adalin.streams._benchmarks import Benchmark, benchmarks, get_benchmark, register_benchmark
+from adalin.streams._stream import SCALINGS, Stream, Task
+
+__all__ = ["SCALINGS", "Benchmark", "Stream", "Task", "benchmarks", "get_benchmark", "register_benchmark"]

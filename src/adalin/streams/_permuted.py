@@ -1,0 +1,31 @@
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from adalin._seeds import generator
+from adalin.data import Dataset
+from adalin.streams._stream import Images, Task
+
+
+class Permuted:
+    """A fixed random subset of the images; every task, the first too, shuffles their pixels in its own way."""
+
+    same_inputs: ClassVar[bool] = False
+
+    def __init__(self, dataset: Dataset, *, seed: int, images: int, scaling: str) -> None:
+        self._scale = Images(dataset, scaling)
+        chosen = torch.randperm(len(dataset.train_images), generator=generator(seed, "images"))[:images]
+        self.shape, self.classes, self._seed = self._scale.shape, dataset.classes, seed
+        self._train, self._labels = dataset.train_images[chosen], dataset.train_labels[chosen]
+        self._test, self._test_labels = dataset.test_images, dataset.test_labels
+
+    def task(self, index: int) -> Task:
+        pixels = torch.Size(self.shape).numel()
+        order = torch.randperm(pixels, generator=generator(self._seed, "permutation", index))
+
+        def permute(images: Tensor) -> Tensor:
+            # Pixels are permuted while they are bytes: a quarter of the memory traffic.
+            return self._scale(images.flatten(1).index_select(1, order).view(images.shape))
+
+        return Task(permute(self._train), self._labels, lambda: (permute(self._test), self._test_labels))

@@ -1,0 +1,8 @@
+"""Training: the engine, exact checkpoints, and the folder of a run."""
+
+from adalin.training._api import Result, define_runs, run
+from adalin.training._execute import execute
+from adalin.training._run import Run
+from adalin.training._run_folder import RunFolder, RunFolderError
+
+__all__ = ["Result", "Run", "RunFolder", "RunFolderError", "define_runs", "execute", "run"]

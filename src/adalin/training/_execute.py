@@ -1,0 +1,218 @@
+"""Runs on the cores of this machine: grouped into stacks, one process per core, one thread each."""
+
+import multiprocessing
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from importlib import import_module
+from itertools import pairwise
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from adalin.data import Dataset, load
+from adalin.streams import get_benchmark
+from adalin.training._manifest import manifest
+from adalin.training._run import Run
+from adalin.training._run_folder import RunFolder, RunFolderError, check_writable
+from adalin.training._train import Report, train_runs
+
+MAX_STACK = 12
+LOCK_SECONDS = 10.0
+"""How long to wait for a folder whose process was just killed."""
+
+
+def make_stacks(runs: Sequence[Run], workers: int) -> list[list[Run]]:
+    """Groups of runs that may be trained together, enough to keep all workers busy."""
+    kinds: dict[tuple[Any, ...], list[Run]] = {}
+    for run in sorted(runs, key=lambda run: (run.method, run.lr, run.seed)):
+        kinds.setdefault(run.stack_key, []).append(run)
+    stacks = []
+    for members in kinds.values():
+        parts = max(min(workers, len(members)), -(-len(members) // MAX_STACK))
+        bounds = [len(members) * part // parts for part in range(parts + 1)]
+        stacks += [members[start:end] for start, end in pairwise(bounds)]
+    return sorted(stacks, key=lambda stack: -sum(run.steps_per_task * run.tasks for run in stack))
+
+
+def execute(
+    runs: Sequence[Run],
+    *,
+    out: Path,
+    data: str | Path | None = None,
+    workers: int = 1,
+    report: Report = lambda event, run, details: None,
+    checkpoint_seconds: float = 60.0,
+    plugins: Sequence[str] = (),
+) -> None:
+    """Train runs to their end, or to the first SIGINT or SIGTERM, which saves what there is.
+
+    With one worker everything happens in this process.
+    """
+    check_writable(out, needed_bytes=len(runs) * 4_000_000)
+    stacks = make_stacks(runs, workers)
+    settings: dict[str, Any] = {"out": out, "data": data, "checkpoint_seconds": checkpoint_seconds}
+    with _stop_on_signals() as stop:
+        if workers == 1 or len(stacks) == 1:
+            with _one_thread():
+                for stack in stacks:
+                    if not stop():
+                        train_stack(stack, report=report, stop=stop, **settings)
+        else:
+            _Pool(stacks, min(workers, len(stacks)), settings, tuple(plugins), report).go(stop)
+
+
+def train_stack(
+    runs: Sequence[Run],
+    *,
+    out: Path,
+    data: str | Path | None,
+    report: Report,
+    stop: Callable[[], bool],
+    checkpoint_seconds: float,
+) -> None:
+    """One stack in this process. What goes wrong is reported and ends this stack only."""
+    try:
+        name = get_benchmark(runs[0].benchmark).dataset
+        dataset = None if name is None else _load(name, data)
+        with ExitStack() as locks:
+            folders = []
+            for run in runs:
+                if dataset is not None and run.data != dataset.sha256:
+                    raise ValueError(f"{run.folder} was defined for other data than {dataset.source}")
+                folder = RunFolder(out / run.folder)
+                locks.enter_context(folder.lock(wait=LOCK_SECONDS))
+                folder.create_or_check(run.config(), manifest(run, dataset, threads=torch.get_num_threads()))
+                folders.append((run, folder))
+            train_runs(folders, dataset, report=report, stop=stop, checkpoint_seconds=checkpoint_seconds)
+    except (ValueError, RunFolderError) as error:
+        for run in runs:
+            report("error", run, {"message": str(error)})
+    except Exception:
+        for run in runs:
+            report("error", run, {"message": traceback.format_exc()})
+
+
+_loaded: dict[tuple[str, str | Path | None], Dataset] = {}
+
+
+def _load(name: str, folder: str | Path | None) -> Dataset:
+    """Data sets stay in memory while a process lives, one at a time."""
+    if (name, folder) not in _loaded:
+        _loaded.clear()
+        _loaded[name, folder] = load(name, folder)
+    return _loaded[name, folder]
+
+
+class _Pool:
+    """Worker processes that get one stack after the other."""
+
+    def __init__(
+        self, stacks: list[list[Run]], workers: int, settings: dict[str, Any], plugins: tuple[str, ...], report: Report
+    ) -> None:
+        self._waiting, self._report = list(stacks), report
+        self._busy: dict[Connection, list[Run]] = {}
+        self._workers: dict[Connection, Any] = {}
+        spawn = multiprocessing.get_context("spawn")  # torch and fork do not go together
+        for _ in range(workers):
+            ours, theirs = spawn.Pipe()
+            process = spawn.Process(target=_work, args=(theirs, settings, plugins), daemon=True)
+            process.start()
+            theirs.close()
+            self._workers[ours] = process
+
+    def go(self, stop: Callable[[], bool]) -> None:
+        told = False
+        for connection in list(self._workers):
+            self._next(connection)
+        while self._workers:
+            if stop() and not told:
+                told = True
+                self._waiting.clear()
+                for process in self._workers.values():
+                    if process.is_alive():
+                        os.kill(process.pid, signal.SIGTERM)
+            for ready in wait(list(self._workers), timeout=0.5):
+                assert isinstance(ready, Connection)
+                self._receive(ready)
+
+    def _receive(self, connection: Connection) -> None:
+        try:
+            event, run, details = connection.recv()
+        except (EOFError, OSError):
+            process = self._workers.pop(connection)
+            process.join()
+            for run in self._busy.pop(connection, []):
+                message = f"its process died (exit code {process.exitcode}); the same command resumes it"
+                self._report("error", run, {"message": message})
+            return
+        if event == "idle":
+            self._busy.pop(connection, None)
+            self._next(connection)
+        else:
+            self._report(event, run, details)
+
+    def _next(self, connection: Connection) -> None:
+        stack = self._waiting.pop(0) if self._waiting else None
+        if stack is not None:
+            self._busy[connection] = stack
+        with suppress(OSError):  # it died; `_receive` says so
+            connection.send(stack)
+
+
+def _work(connection: Connection, settings: dict[str, Any], plugins: tuple[str, ...]) -> None:
+    parent = os.getppid()
+    for plugin in plugins:
+        import_module(plugin)
+
+    def report(event: str, run: Run, details: dict[str, Any]) -> None:
+        with suppress(OSError):  # the parent is gone; `stop` notices
+            connection.send((event, run, details))
+
+    with _stop_on_signals() as signalled, _one_thread():
+
+        def stop() -> bool:
+            return signalled() or os.getppid() != parent
+
+        while (stack := connection.recv()) is not None and not stop():
+            train_stack(stack, report=report, stop=stop, **settings)
+            connection.send(("idle", None, None))
+
+
+@contextmanager
+def _stop_on_signals() -> Iterator[Callable[[], bool]]:
+    """Says whether SIGINT or SIGTERM has come, instead of dying of them; a second SIGINT interrupts as usual."""
+    came = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield came.is_set
+        return
+
+    def note(number: int, frame: Any) -> None:
+        if came.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        came.set()
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield came.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """One thread per process is faster than two, and denormal numbers, which collapsing networks have, are slow."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_flush_denormal(False)

@@ -1,0 +1,71 @@
+"""Where and with what a run was made, and every choice that the paper leaves open."""
+
+import os
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from adalin.data import Dataset
+from adalin.training._run import Run
+from adalin.training._train import PROBE_IMAGES
+
+PROTOCOL = {
+    "online accuracy": "of each batch before its update, mean over the task's batches",
+    "optimiser": "SGD without momentum; alpha is trained by it too, and never decayed",
+    "alpha": "hidden layers, U(0, 1) at first",
+    "initialisation": "torch's default",
+    "order": "shuffled anew in each epoch, nothing dropped",
+    "random labels": "uniform, not a permutation of the true ones",
+    "permuted pixels": "one fixed subset of the images, every task permuted, the first too",
+    "shuffled labels": "one fixed class-balanced subset",
+    "class-split outputs": "all classes in one softmax, no mask",
+    "gelu": "L = 1.128904..., the exact supremum (the paper: 1.12)",
+    "sign entropy": "bits, of P(pre-activation > 0) per neuron, mean over neurons",
+    "srank": "singular values of the last hidden layer's features up to 99 % of their sum",
+    "metrics": f"on at most {PROBE_IMAGES} images of the task's training data, evenly spaced",
+    "test accuracy": "on all test images of the task",
+}
+
+
+def manifest(run: Run, dataset: Dataset | None, *, threads: int) -> dict[str, Any]:
+    return {
+        "tasks": run.tasks,
+        "data": None if dataset is None else {"source": dataset.source, "sha256": dataset.sha256},
+        "protocol": PROTOCOL,
+        "versions": {"python": platform.python_version()}
+        | {name: _version(name) for name in ("adalin", "torch", "numpy")},
+        "commit": _commit(),
+        "machine": {"cpu": _cpu(), "cores": os.cpu_count(), "system": platform.system(), "threads": threads},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _commit() -> str | None:
+    """Of the checkout that adalin is run from, with a "+" if it has been changed since; None for an installed one."""
+    here = Path(__file__).parent
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", "-C", str(here), *arguments], capture_output=True, text=True, check=True).stdout
+
+    try:
+        if "src/adalin" not in git("ls-files", "--full-name", "."):
+            return None
+        return git("rev-parse", "HEAD").strip() + ("+" if git("status", "--porcelain", "--", "..").strip() else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

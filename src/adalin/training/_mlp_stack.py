@@ -1,0 +1,298 @@
+"""Stacked MLPs: weights of (runs, in, out), batched matrix products, the backward pass in closed form.
+
+The gradient of the loss is scaled by minus the learning rate where it starts, so every update is an addition, which
+`baddbmm_` makes part of the product. Each operation treats the runs one by one, so that a run gives the same bits alone
+and in any stack.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from adalin.methods._rule import overrides
+from adalin.nn._per_neuron import PerNeuron
+from adalin.streams import Task
+from adalin.training._kernels import Kernel, has_kernel, make_kernel, row_of_ones
+from adalin.training._stack import FreshWeights, Stack, Trainee, accuracies
+
+MULTIPLE = 16
+"""Hidden layers are padded with units that stay 0 to a multiple of this. Updates of weights whose rows begin on cache
+lines are a fifth faster; and torch computes what is left over after a multiple of 16 elements in another way, which may
+give other bits in other stacks."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the numbers of a linear layer are in a padded (in, out) matrix.
+
+    The inputs are `copies` blocks of units (two after CReLU and Fourier), each padded by itself.
+    """
+
+    copies: int
+    units: int
+    padded_units: int
+    outputs: int
+    padded_outputs: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.copies * self.padded_units, self.padded_outputs
+
+    def pack(self, weight: Tensor) -> Tensor:
+        """(in, out) -> padded."""
+        blocks = weight.reshape(self.copies, self.units, self.outputs)
+        padding = (0, self.padded_outputs - self.outputs, 0, self.padded_units - self.units)
+        return F.pad(blocks, padding).reshape(self.shape)
+
+    def unpack(self, packed: Tensor) -> Tensor:
+        blocks = packed.reshape(self.copies, self.padded_units, self.padded_outputs)
+        return blocks[:, : self.units, : self.outputs].reshape(-1, self.outputs)
+
+    def pack_bias(self, bias: Tensor) -> Tensor:
+        """(out,) -> (1, padded)."""
+        return F.pad(bias[None], (0, self.padded_outputs - self.outputs))
+
+
+class MLPStack(Stack):
+    """Networks of the form Flatten, (Linear, activation) ..., Linear."""
+
+    def __init__(self, trainees: Sequence[Trainee]) -> None:
+        super().__init__(trainees)
+        like, runs = _linears(trainees[0].model)[0].weight.detach(), len(trainees)
+        self._layouts = list(_layouts(trainees[0]))
+        self._weights = [like.new_zeros(runs, *layout.shape) for layout in self._layouts]
+        self._biases = [like.new_zeros(runs, 1, layout.padded_outputs) for layout in self._layouts]
+        self._lr = like.new_tensor([trainee.lr for trainee in trainees])[:, None, None]
+        # The part of first weights outside the span of the inputs, and what it has been scaled by since.
+        self._outside: list[Tensor | None] = [None] * runs
+        self._outside_scale = torch.ones(runs, 1, 1, dtype=torch.float64)
+        self._groups = list(self._make_groups())
+        self._given: list[Tensor] = []
+        for index, trainee in enumerate(trainees):
+            self.load(index, trainee.model)
+
+    @staticmethod
+    def fits(model: nn.Module) -> bool:
+        """Whether a network has the form that can be stacked."""
+        if type(model) is not nn.Sequential or not isinstance(model[0], nn.Flatten):
+            return False
+        linears, activations = list(model)[1::2], list(model)[2::2]
+        return (
+            len(linears) == len(activations) + 1
+            and all(type(layer) is nn.Linear and layer.bias is not None for layer in linears)
+            and all(has_kernel(activation) for activation in activations)
+        )
+
+    def start_task(self, task: int, data: Sequence[Task], *, resumed: bool = False) -> None:
+        self._task = task
+        inputs = [own.inputs for own in data]
+        if [id(one) for one in inputs] != [id(one) for one in self._given]:
+            self._given = inputs
+            flat = [
+                own.flatten(1) if trainee.span is None else trainee.span.coordinates(own.flatten(1))
+                for own, trainee in zip(inputs, self.trainees, strict=True)
+            ]
+            self._images, self._inputs = len(flat[0]), torch.cat(flat).to(self._weights[0].dtype)
+        self._labels = torch.cat([own.labels for own in data])
+        if not resumed:
+            for group in self._groups:
+                group.start_task(task)
+
+    def train(self, order: Tensor, batch_size: int, first_step: int = 0) -> Tensor:
+        runs, images = order.shape
+        whole = images - images % batch_size
+        parts = [order[:, :whole].view(runs, -1, batch_size)] if whole else []
+        if whole < images:
+            parts.append(order[:, None, whole:])
+        results = []
+        for part in parts:
+            results.append(self._train(part.transpose(0, 1), first_step))
+            first_step += part.shape[1]
+        return torch.cat(results, dim=1)
+
+    @torch.inference_mode()
+    def _train(self, order: Tensor, first_step: int) -> Tensor:
+        """One step for each of order's (steps, runs, batch)."""
+        steps, runs, batch = order.shape
+        index = (order + torch.arange(runs)[:, None] * self._images).reshape(steps, runs * batch)
+        labels = self._labels[index].view(steps, runs, batch)
+        targets = torch.eye(self._layouts[-1].outputs, dtype=self._inputs.dtype)[labels]
+        logits = torch.empty_like(targets)
+        x = self._inputs.new_empty(runs, batch, self._inputs.shape[1])
+        rows, scale = x.view(runs * batch, -1), self._lr / -batch
+        for step, (chosen, target, out) in enumerate(zip(index, targets, logits, strict=True), first_step):
+            torch.index_select(self._inputs, 0, chosen, out=rows)
+            self._step(x, target, scale, out, step)
+        return accuracies(logits, labels).T
+
+    def _step(self, x: Tensor, target: Tensor, scale: Tensor, logits: Tensor, step: int) -> None:
+        groups, weights, biases, last = self._groups, self._weights, self._biases, len(self._weights) - 1
+        inputs = [x]
+        for layer in range(last):
+            z = torch.baddbmm(biases[layer], inputs[layer], weights[layer])
+            inputs.append(_join([group.kernels[layer].forward(group.own(z)) for group in groups]))
+        torch.baddbmm(biases[last], inputs[last], weights[last], out=logits)
+
+        # The gradient of the mean cross-entropy for the logits, times minus the learning rate.
+        grad = torch.softmax(logits, -1).sub_(target).mul_(scale)
+        grads = [grad]
+        for layer in reversed(range(last)):
+            grad = torch.bmm(grad, weights[layer + 1].mT)
+            grad = _join([group.kernels[layer].backward(group.own(grad)) for group in groups])
+            grads.append(grad)
+
+        for group in groups:
+            group.before_update()
+        ones = row_of_ones(len(x), x.shape[1], x.dtype)
+        for weight, bias, seen, grad in zip(weights, biases, inputs, reversed(grads), strict=True):
+            weight.baddbmm_(seen.mT, grad)
+            bias.baddbmm_(ones, grad)
+        for group in groups:
+            group.after_update(self._task, step)
+
+    def model(self, index: int) -> nn.Module:
+        trainee, views = self.trainees[index], self._views(index)
+        with torch.no_grad():
+            for layer, (linear, layout) in enumerate(zip(_linears(trainee.model), self._layouts, strict=True)):
+                weight = layout.unpack(views[f"weight.{layer}"])
+                if layer == 0 and trainee.span is not None:
+                    outside = self._outside[index]
+                    assert outside is not None
+                    weight = trainee.span.restored(weight, outside * views["outside_scale"].item())
+                linear.weight.copy_(weight.T)
+                linear.bias.copy_(views[f"bias.{layer}"][0, : layout.outputs])
+            for layer, activation in enumerate(_activations(trainee.model)):
+                if isinstance(activation, PerNeuron):
+                    activation.alpha.copy_(views[f"alpha.{layer}"][0, : activation.alpha.numel()])
+        return trainee.model
+
+    def load(self, index: int, model: nn.Module) -> None:
+        span, views = self.trainees[index].span, self._views(index)
+        for layer, (linear, layout) in enumerate(zip(_linears(model), self._layouts, strict=True)):
+            weight = linear.weight.detach().T
+            if layer == 0 and span is not None:
+                self._outside[index] = span.outside(weight)
+                weight = span.inside(weight)
+            views[f"weight.{layer}"].copy_(layout.pack(weight))
+            views[f"bias.{layer}"].copy_(layout.pack_bias(linear.bias.detach()))
+        for layer, activation in enumerate(_activations(model)):
+            if isinstance(activation, PerNeuron):
+                views[f"alpha.{layer}"][0, : activation.alpha.numel()] = activation.alpha.detach()
+        self._outside_scale[index] = 1
+
+    def state(self, index: int) -> dict[str, Tensor]:
+        state = {name: view.clone() for name, view in self._views(index).items()}
+        outside = self._outside[index]
+        return state if outside is None else {**state, "outside": outside}  # which is never written to
+
+    def restore(self, index: int, state: dict[str, Tensor]) -> None:
+        for name, view in self._views(index).items():
+            view.copy_(state[name])
+        self._outside[index] = state.get("outside")
+
+    def _views(self, index: int) -> dict[str, Tensor]:
+        """All that one run's training changes."""
+        group = next(group for group in self._groups if group.runs.start <= index < group.runs.stop)
+        views = {f"weight.{layer}": weight[index] for layer, weight in enumerate(self._weights)}
+        views |= {f"bias.{layer}": bias[index] for layer, bias in enumerate(self._biases)}
+        for layer, kernel in enumerate(group.kernels):
+            if kernel.alpha is not None:
+                views[f"alpha.{layer}"] = kernel.alpha[index - group.runs.start]
+        if self.trainees[index].span is not None:
+            views["outside_scale"] = self._outside_scale[index]
+        return views
+
+    def _make_groups(self) -> "Iterator[Group]":
+        start = 0
+        for _, members in groupby(self.trainees, key=lambda trainee: trainee.recipe):
+            trainees = list(members)
+            runs = slice(start, start + len(trainees))
+            start = runs.stop
+            alphas: dict[int, Tensor] = {}  # by parameter: layers may share one
+            kernels = []
+            for activation, bias, layout in zip(
+                _activations(trainees[0].model), self._biases[:-1], self._layouts[:-1], strict=True
+            ):
+                alpha = None
+                if isinstance(activation, PerNeuron):
+                    count = bias.shape[-1] if activation.alpha.numel() == layout.outputs > 1 else 1
+                    alpha = alphas.setdefault(id(activation.alpha), bias.new_zeros(len(trainees), 1, count))
+                kernels.append(make_kernel(activation, alpha, units=layout.outputs, biases=bias[runs]))
+            weights = [tensor[runs] for pair in zip(self._weights, self._biases, strict=True) for tensor in pair]
+            if trainees[0].span is not None:
+                weights.append(self._outside_scale[runs])
+            yield Group(runs, len(self.trainees), trainees, kernels, weights, self._layouts)
+
+
+class Group:
+    """Neighbours in a stack that differ in their seed only."""
+
+    def __init__(
+        self,
+        runs: slice,
+        all_runs: int,
+        trainees: Sequence[Trainee],
+        kernels: Sequence[Kernel],
+        weights: Sequence[Tensor],
+        layouts: Sequence[Layout],
+    ) -> None:
+        self.runs, self.kernels = runs, kernels
+        self._whole = runs == slice(0, all_runs)
+        self._weights, self._layouts = weights, layouts
+        self._rules, self._lr = trainees[0].rules, trainees[0].lr
+        self._before = [rule for rule in self._rules if overrides(rule, "before_update")]
+        self._after = [rule for rule in self._rules if overrides(rule, "after_update")]
+        self._new = [FreshWeights(trainee) for trainee in trainees] if self._rules else []
+
+    def own(self, tensor: Tensor) -> Tensor:
+        """The group's part of a tensor of the whole stack."""
+        return tensor if self._whole else tensor[self.runs]
+
+    def start_task(self, task: int) -> None:
+        for rule in self._rules:
+            rule.start_task(self._weights, lambda: self._fresh("task", task), task)
+
+    def before_update(self) -> None:
+        for rule in self._before:
+            rule.before_update(self._weights, self._lr)
+
+    def after_update(self, task: int, step: int) -> None:
+        for kernel in self.kernels:
+            kernel.update()
+        for rule in self._after:
+            rule.after_update(self._weights, lambda: self._fresh("step", task, step))
+
+    def _fresh(self, *purpose: str | int) -> list[Tensor]:
+        """Weights of newly initialised networks, in the layout of the stack."""
+        fresh = []
+        for layer, layout in enumerate(self._layouts):
+            fresh.append((2 * layer, lambda weight, layout=layout: layout.pack(weight.T)))
+            fresh.append((2 * layer + 1, lambda bias, layout=layout: layout.pack_bias(bias)))
+        networks = [new(*purpose) for new in self._new]
+        return [torch.stack([pack(network[at]) for network in networks]) for at, pack in fresh]
+
+
+def _layouts(trainee: Trainee) -> Iterator[Layout]:
+    linears = _linears(trainee.model)
+    inputs = linears[0].in_features if trainee.span is None else trainee.span.basis.shape[1]
+    padded = [-(-linear.out_features // MULTIPLE) * MULTIPLE for linear in linears[:-1]] + [linears[-1].out_features]
+    yield Layout(1, inputs, inputs, linears[0].out_features, padded[0])
+    for (before, after), (padded_units, padded_outputs) in zip(pairwise(linears), pairwise(padded), strict=True):
+        copies = after.in_features // before.out_features
+        yield Layout(copies, before.out_features, padded_units, after.out_features, padded_outputs)
+
+
+def _linears(model: nn.Module) -> list[nn.Linear]:
+    return [layer for layer in model.children() if isinstance(layer, nn.Linear)]
+
+
+def _activations(model: nn.Module) -> list[nn.Module]:
+    return list(model.children())[2::2]
+
+
+def _join(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)

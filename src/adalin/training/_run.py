@@ -1,0 +1,111 @@
+"""A run: what defines it, and nothing else."""
+
+import hashlib
+import json
+import math
+import re
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from adalin._seeds import seeded
+from adalin.data import Dataset
+from adalin.methods import Method
+from adalin.models import make_model
+from adalin.streams import SCALINGS, Benchmark, Stream, get_benchmark
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """(benchmark, method, hyper-parameters, seed). Its numbers do not depend on anything else."""
+
+    benchmark: str
+    """A benchmark's id with its version."""
+    method: str
+    """The text of a method."""
+    seed: int
+    tasks: int
+    """How many; a finished run can be given more, and goes on."""
+    epochs: int
+    batch_size: int
+    lr: float
+    images: int
+    """Per task."""
+    inputs: str = "unit"
+    """How pixels are scaled: "unit" ([0, 1]) or "kumar2023"."""
+    data: str | None = None
+    """SHA-256 of the data set, so that runs on other data are other runs."""
+
+    def __post_init__(self) -> None:
+        benchmark = get_benchmark(self.benchmark)
+        for name, least in (("seed", 0), ("tasks", 1), ("epochs", 1), ("batch_size", 1), ("images", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ValueError(f"{name.replace('_', '-')} must be a whole number of at least {least}, not {value!r}")
+        if not (isinstance(self.lr, float | int) and math.isfinite(self.lr) and self.lr > 0):
+            raise ValueError(f"lr must be a positive number, not {self.lr!r}")
+        if self.inputs not in SCALINGS:
+            raise ValueError(f"inputs must be one of {', '.join(SCALINGS)}, not {self.inputs!r}")
+        if benchmark.max_tasks is not None and self.tasks > benchmark.max_tasks:
+            raise ValueError(f"{benchmark.name} has {benchmark.max_tasks} tasks at most, not {self.tasks}")
+        # Written in one way only, so that the same method is the same run.
+        object.__setattr__(self, "benchmark", benchmark.id)
+        object.__setattr__(self, "method", str(Method.parse(self.method)))
+        object.__setattr__(self, "lr", float(self.lr))
+
+    @classmethod
+    def define(cls, benchmark: str, method: str, seed: int, dataset: Dataset | None, **settings: Any) -> "Run":
+        """A run with the benchmark's own settings wherever none (or None) is given."""
+        chosen = get_benchmark(benchmark)
+        values = {name: getattr(chosen, name) for name in ("tasks", "epochs", "batch_size", "lr", "images")}
+        if dataset is not None:
+            available = len(dataset.train_images)
+            wanted = settings.get("images")
+            if wanted is not None and wanted > available:
+                raise ValueError(f"images={wanted}, but {dataset.source} has {available} for training")
+            values |= {"data": dataset.sha256, "images": min(values["images"], available)}
+        values |= {name: value for name, value in settings.items() if value is not None}
+        return cls(benchmark=chosen.id, method=method, seed=seed, **values)
+
+    def config(self) -> dict[str, Any]:
+        """What is fixed for good: all but the number of tasks."""
+        return {name: value for name, value in asdict(self).items() if name != "tasks"}
+
+    @property
+    def folder(self) -> Path:
+        """Where it goes below the folder of all runs."""
+        shared = {name: value for name, value in self.config().items() if name != "seed"}
+        digest = hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()[:8]
+        method = re.sub(r"[^A-Za-z0-9.+_-]", "_", self.method)
+        return Path(self.benchmark, f"{method}-{digest}", f"seed-{self.seed}")
+
+    @property
+    def steps_per_task(self) -> int:
+        return self.epochs * -(-self.images // self.batch_size)
+
+    @property
+    def stack_key(self) -> tuple[Any, ...]:
+        """Runs with the same key have, as far as can be told without data, networks that can be stacked."""
+        method = self.parsed_method
+        doubled = (method.activation.expansion, getattr(method.activation, "match", None))
+        turned = all(rule.scales_only for rule in method.rules)
+        return (self.benchmark, self.images, self.inputs, self.epochs, self.batch_size, self.tasks, doubled, turned)
+
+    @cached_property
+    def _benchmark(self) -> Benchmark:
+        return get_benchmark(self.benchmark)
+
+    @cached_property
+    def parsed_method(self) -> Method:
+        return Method.parse(self.method)
+
+    def make_stream(self, dataset: Dataset | None) -> Stream:
+        return self._benchmark.stream(dataset, seed=self.seed, images=self.images, scaling=self.inputs)
+
+    def make_model(self, stream: Stream, *purpose: str | int) -> nn.Module:
+        """The network, initialised for a purpose: ("init", task)."""
+        with seeded(self.seed, *purpose):
+            return make_model(self._benchmark.model, stream.shape, stream.classes, self.parsed_method.activation)

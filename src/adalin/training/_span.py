@@ -1,0 +1,51 @@
+"""Rotation of inputs into the space that they span.
+
+1,200 images of CIFAR-10 span 1,200 of 3,072 dimensions. With an orthonormal basis V of their span, a first layer that
+sees xV instead of x, from V'W instead of W, is the same layer with less work: the part of W outside the span never gets
+a gradient. It is kept, and scaled by whatever scales all weights, so that the full matrix can be had back.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+MULTIPLE = 32
+"""Coordinates are padded with zeros to a multiple of this, so that runs whose images differ in rank can be stacked."""
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    basis: Tensor
+    """(features, coordinates), float64, orthonormal columns but for the padding."""
+
+    @classmethod
+    def of(cls, inputs: Tensor) -> "Span | None":
+        """The span of (images, features), or None where it would save less than a tenth of the work."""
+        images, features = inputs.shape
+        if images <= 0.9 * features:
+            basis = torch.linalg.qr(inputs.T.double())[0]
+        elif images <= 2 * features:  # more would hardly leave a dimension out
+            _, singular, right = torch.linalg.svd(inputs.double(), full_matrices=False)
+            basis = right[singular > singular[0] * 1e-12].T
+        else:
+            return None
+        width = -(-basis.shape[1] // MULTIPLE) * MULTIPLE
+        if width > 0.9 * features:
+            return None
+        return cls(torch.nn.functional.pad(basis, (0, width - basis.shape[1])))
+
+    def coordinates(self, inputs: Tensor) -> Tensor:
+        return (inputs.double() @ self.basis).to(inputs.dtype)
+
+    def inside(self, weight: Tensor) -> Tensor:
+        """(features, units) -> (coordinates, units)."""
+        return (self.basis.T @ weight.double()).to(weight.dtype)
+
+    def outside(self, weight: Tensor) -> Tensor:
+        """What of the weight no input ever sees: (features, units)."""
+        full = weight.double()
+        return (full - self.basis @ (self.basis.T @ full)).to(weight.dtype)
+
+    def restored(self, inside: Tensor, outside: Tensor) -> Tensor:
+        return (self.basis @ inside.double() + outside.double()).to(inside.dtype)

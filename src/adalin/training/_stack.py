@@ -1,0 +1,88 @@
+"""What the training loop needs of networks that are trained together."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from adalin._seeds import seeded
+from adalin.methods import Rule
+from adalin.nn._param_groups import split_parameters
+from adalin.streams import Task
+from adalin.training._span import Span
+
+
+@dataclass(frozen=True, eq=False)
+class Trainee:
+    """One network in a stack, and how it is trained."""
+
+    model: nn.Module
+    seed: int
+    lr: float
+    rules: tuple[Rule, ...] = ()
+    span: Span | None = None
+    """If given, the first layer is trained in the coordinates of its inputs' span."""
+
+    @property
+    def recipe(self) -> tuple[object, ...]:
+        """Neighbours with the same recipe share every operation."""
+        return (repr(self.model), self.lr, self.rules)
+
+
+class Stack(ABC):
+    """Networks with layers of the same shapes. What one of them computes does not depend on the others."""
+
+    def __init__(self, trainees: Sequence[Trainee]) -> None:
+        self.trainees = tuple(trainees)
+
+    @abstractmethod
+    def start_task(self, task: int, data: Sequence[Task], *, resumed: bool = False) -> None:
+        """Take the data of a task, one `Task` per network; unless it is resumed, let the rules act."""
+
+    @abstractmethod
+    def train(self, order: Tensor, batch_size: int, first_step: int = 0) -> Tensor:
+        """One SGD step per batch of the task's images, in this order (networks, images).
+
+        Returns the accuracy of each batch before its update, (networks, steps), NaN where the outputs were not finite.
+        """
+
+    @abstractmethod
+    def model(self, index: int) -> nn.Module:
+        """A network as it is now: the trainee's own, with its weights up to date."""
+
+    @abstractmethod
+    def load(self, index: int, model: nn.Module) -> None:
+        """Go on with the weights of another network in the place of one."""
+
+    @abstractmethod
+    def state(self, index: int) -> dict[str, Tensor]:
+        """A copy of all that `restore` needs to go on from here."""
+
+    @abstractmethod
+    def restore(self, index: int, state: dict[str, Tensor]) -> None: ...
+
+
+def accuracies(logits: Tensor, labels: Tensor) -> Tensor:
+    """(..., batch, classes), (..., batch) -> the share of right answers, NaN where a logit is not finite."""
+    right = (logits.argmax(-1) == labels).double().mean(-1)
+    return right.masked_fill_(~logits.isfinite().flatten(-2).all(-1), torch.nan)
+
+
+class FreshWeights:
+    """Weights and biases of newly initialised networks, for rules that ask for them."""
+
+    def __init__(self, trainee: Trainee) -> None:
+        template = deepcopy(trainee.model)
+        self._seed = trainee.seed
+        self._modules = [module for module in template.modules() if hasattr(module, "reset_parameters")]
+        self._weights, _ = split_parameters(template)
+
+    def __call__(self, *purpose: str | int) -> list[Tensor]:
+        """In the order of the model's parameters; overwritten by the next call."""
+        with seeded(self._seed, "noise", *purpose):
+            for module in self._modules:
+                module.reset_parameters()  # type: ignore[operator]
+        return [weight.detach() for weight in self._weights]

@@ -1,0 +1,250 @@
+"""The training loop of one stack: task after task, epoch after epoch, to the end or to a signal.
+
+All randomness comes from names (see `_seeds`), so a position is three numbers, and a run can stop after any epoch. A
+checkpoint is written at a task's end, or inside a task when the last one is a while ago.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from adalin._seeds import generator
+from adalin.data import Dataset
+from adalin.metrics import Probe, measure
+from adalin.streams import Stream, Task
+from adalin.training._mlp_stack import MLPStack
+from adalin.training._module_stack import ModuleStack
+from adalin.training._run import Run
+from adalin.training._run_folder import Checkpoint, RunFolder
+from adalin.training._span import Span
+from adalin.training._stack import Stack, Trainee
+
+PROBE_IMAGES = 1_200
+"""Metrics of the training data are computed on this many images, evenly spaced: all of them in the random-label
+benchmarks. With all 10,000 of Permuted MNIST measuring would take longer than training."""
+
+START: dict[str, Any] = {"task": 0, "step": 0, "accuracy_sum": 0.0}
+
+Report = Callable[[str, Run, dict[str, Any]], None]
+"""Called with what happened ("row", "steps", "done", "diverged", "stopped", "warning", "error"), the run, details."""
+
+
+@dataclass(eq=False)
+class Student:
+    """A run while it is being trained."""
+
+    run: Run
+    folder: RunFolder
+    stream: Stream
+    trainee: Trainee
+    task: int = 0
+    step: int = 0
+    accuracy_sum: float = 0.0
+    """Over the batches of the current task so far."""
+    tensors: dict[str, Tensor] | None = None
+    """What to resume from."""
+
+    @property
+    def finished(self) -> bool:
+        return self.task >= self.run.tasks
+
+    def position(self, state: str) -> dict[str, Any]:
+        return {"task": self.task, "step": self.step, "accuracy_sum": self.accuracy_sum, "state": state}
+
+
+def train_runs(
+    runs: Sequence[tuple[Run, RunFolder]],
+    dataset: Dataset | None,
+    *,
+    report: Report = lambda event, run, details: None,
+    stop: Callable[[], bool] = lambda: False,
+    checkpoint_seconds: float = 60.0,
+) -> None:
+    """Train runs to their end; those that fit together in stacks. Whoever calls holds the folders' locks."""
+    streams = Streams(dataset)
+    students = [_resume(run, folder, streams, report) for run, folder in runs]
+    stacks: dict[tuple[Any, ...], list[Student]] = {}
+    for student in students:
+        if student is not None:
+            stacks.setdefault(_shape(student), []).append(student)
+    for members in stacks.values():
+        if not stop():
+            members.sort(key=lambda student: (student.trainee.recipe, student.run.seed))
+            _Loop(members, report, stop, checkpoint_seconds).go()
+
+
+class Streams:
+    """The streams of runs and the spans of their inputs; runs that differ in their method only share them."""
+
+    def __init__(self, dataset: Dataset | None) -> None:
+        self._dataset = dataset
+        self._streams: dict[tuple[Any, ...], Stream] = {}
+        self._spans: dict[int, Span | None] = {}
+
+    def stream(self, run: Run) -> Stream:
+        key = (run.benchmark, run.seed, run.images, run.inputs)
+        if key not in self._streams:
+            self._streams[key] = run.make_stream(self._dataset)
+        return self._streams[key]
+
+    def span(self, stream: Stream) -> Span | None:
+        if id(stream) not in self._spans:
+            self._spans[id(stream)] = Span.of(stream.task(0).inputs.flatten(1))
+        return self._spans[id(stream)]
+
+
+def _resume(run: Run, folder: RunFolder, streams: Streams, report: Report) -> Student | None:
+    """A run at its last checkpoint, or at its start; None if there is nothing left to do."""
+    checkpoint = folder.load(lambda message: report("warning", run, {"message": message}))
+    tensors, position = (checkpoint.tensors, dict(checkpoint.position)) if checkpoint else (None, dict(START))
+    folder.trim_rows(position["task"])
+    if len(folder.rows()) < position["task"]:
+        raise ValueError(f"{folder.path} lacks rows of tasks before its checkpoint; delete it to start the run anew")
+    state = position.pop("state", "running")
+    if state == "diverged" or position["task"] >= run.tasks:
+        report("diverged" if state == "diverged" else "done", run, position)
+        return None
+    stream, method = streams.stream(run), run.parsed_method
+    model = run.make_model(stream, "init", 0)
+    span = None
+    if MLPStack.fits(model) and stream.same_inputs and all(rule.scales_only for rule in method.rules):
+        span = streams.span(stream)
+    trainee = Trainee(model, run.seed, run.lr, method.rules, span)
+    return Student(run, folder, stream, trainee, **position, tensors=tensors)
+
+
+def _shape(student: Student) -> tuple[Any, ...]:
+    """Runs for which this is equal can be stacked."""
+    run, span = student.run, student.trainee.span
+    weights = tuple(weight.shape for weight in student.trainee.model.parameters() if weight.dim() > 1)
+    stackable = MLPStack.fits(student.trainee.model)
+    schedule = (run.benchmark, run.images, run.batch_size, run.epochs, run.tasks)
+    return (stackable, weights, span and span.basis.shape, schedule, student.task, student.step)
+
+
+class _Loop:
+    def __init__(
+        self, students: list[Student], report: Report, stop: Callable[[], bool], checkpoint_seconds: float
+    ) -> None:
+        self._students, self._report, self._stop = students, report, stop
+        self._checkpoint_seconds, self._saved = checkpoint_seconds, time.monotonic()
+        self._stack = _make_stack(students)
+
+    def go(self) -> None:
+        while self._students:
+            self._train_task(self._students[0].task)
+            if any(student.step for student in self._students):  # stopped inside the task
+                self._save("stopped")
+                return
+            done = self._students and self._students[0].finished
+            if done or self._stop() or self._due():
+                self._save("done" if done else "stopped" if self._stop() else "running")
+            if done or self._stop():
+                return
+
+    def _train_task(self, task: int) -> None:
+        run, resumed = self._students[0].run, self._students[0].step > 0
+        data = [student.stream.task(task) for student in self._students]
+        if not resumed:
+            for index, student in enumerate(self._students):
+                if any(rule.restarts(task) for rule in student.trainee.rules):
+                    self._stack.load(index, student.run.make_model(student.stream, "init", task))
+        self._stack.start_task(task, data, resumed=resumed)
+        steps = run.steps_per_task // run.epochs
+        for epoch in range(self._students[0].step // steps, run.epochs):
+            data = self._train_epoch(task, epoch, steps, data)
+            if not self._students:
+                return
+            if epoch + 1 < run.epochs:
+                if self._stop():
+                    return
+                if self._due():
+                    self._save("running")
+        for index, (student, own) in enumerate(zip(self._students, data, strict=True)):
+            self._finish_task(index, student, own)
+
+    def _train_epoch(self, task: int, epoch: int, steps: int, data: list[Task]) -> list[Task]:
+        """Train on all images once; returns the data of the runs that are still there."""
+        run, first = self._students[0].run, self._students[0].step
+        seeds = [student.run.seed for student in self._students]
+        order = torch.stack(
+            [torch.randperm(run.images, generator=generator(seed, "order", task, epoch)) for seed in seeds]
+        )
+        before = [self._stack.state(index) for index in range(len(self._students))]
+        result = self._stack.train(order, run.batch_size, first)
+        diverged = result.isnan().any(1).tolist()
+        for student, own in zip(self._students, result, strict=True):
+            student.step += steps
+            # One by one, so that the sum does not depend on where a run was stopped.
+            for accuracy in own.tolist():
+                student.accuracy_sum += accuracy
+        self._report("steps", run, {"steps": steps * len(self._students)})
+        if not any(diverged):
+            return data
+        for index, student in enumerate(self._students):
+            if diverged[index]:
+                student.accuracy_sum = 0.0
+                student.step = first + int(result[index].isnan().int().argmax())
+                self._record_divergence(student, before[index], data[index], order[index], first)
+        return self._keep([not bad for bad in diverged], task, data)
+
+    def _record_divergence(
+        self, student: Student, before: dict[str, Tensor], data: Task, order: Tensor, first: int
+    ) -> None:
+        """Go back to before the epoch and train up to the step whose outputs are not finite, which is not made."""
+        alone = _make_stack([student])
+        alone.restore(0, before)
+        alone.start_task(student.task, [data], resumed=True)
+        images = (student.step - first) * student.run.batch_size
+        if images:
+            alone.train(order[None, :images], student.run.batch_size, first)
+        student.folder.save(Checkpoint(alone.state(0), student.position("diverged")))
+        self._report("diverged", student.run, student.position("diverged"))
+
+    def _keep(self, staying: list[bool], task: int, data: list[Task]) -> list[Task]:
+        """Go on with some of the runs only."""
+        for index, student in enumerate(self._students):
+            student.tensors = self._stack.state(index)
+        self._students = [student for student, stays in zip(self._students, staying, strict=True) if stays]
+        data = [own for own, stays in zip(data, staying, strict=True) if stays]
+        if self._students:
+            self._stack = _make_stack(self._students)
+            self._stack.start_task(task, data, resumed=True)
+        return data
+
+    def _finish_task(self, index: int, student: Student, data: Task) -> None:
+        chosen = torch.linspace(0, len(data.inputs) - 1, min(PROBE_IMAGES, len(data.inputs))).long()
+        probe = Probe(
+            self._stack.model(index),
+            data.inputs[chosen],
+            data.labels[chosen],
+            test=None if data.test is None else data.test(),
+            online_accuracy=student.accuracy_sum / student.run.steps_per_task,
+        )
+        row = {"task": student.task, **measure(probe)}
+        student.folder.append_row(row)
+        student.task, student.step, student.accuracy_sum = student.task + 1, 0, 0.0
+        self._report("row", student.run, row)
+
+    def _due(self) -> bool:
+        return time.monotonic() - self._saved > self._checkpoint_seconds
+
+    def _save(self, state: str) -> None:
+        for index, student in enumerate(self._students):
+            student.folder.save(Checkpoint(self._stack.state(index), student.position(state)))
+            if state != "running":
+                self._report(state, student.run, student.position(state))
+        self._saved = time.monotonic()
+
+
+def _make_stack(students: Sequence[Student]) -> Stack:
+    trainees = [student.trainee for student in students]
+    stack = (MLPStack if MLPStack.fits(trainees[0].model) else ModuleStack)(trainees)
+    for index, student in enumerate(students):
+        if student.tensors is not None:
+            stack.restore(index, student.tensors)
+    return stack

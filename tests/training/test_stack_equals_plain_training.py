@@ -1,0 +1,118 @@
+"""Stacked training, step by step, against nn.Module, autograd and torch.optim.SGD."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from adalin import param_groups
+from adalin.methods import Method
+from adalin.models import make_model
+from adalin.streams import Task
+from adalin.training._mlp_stack import MLPStack
+from adalin.training._module_stack import ModuleStack
+from adalin.training._span import Span
+from adalin.training._stack import FreshWeights, Stack, Trainee
+from training_methods import METHODS
+
+IMAGES, FEATURES, BATCH, LR = 40, 96, 16, 0.05
+
+
+def trainee(method: Method, seed: int, dtype: torch.dtype, span: Span | None, model: str = "mlp") -> Trainee:
+    torch.manual_seed(seed)
+    shape = (FEATURES,) if model == "mlp" else (3, 16, 16)
+    network = make_model(model, shape, 10, method.activation).to(dtype)
+    return Trainee(network, seed, LR, method.rules, span)
+
+
+def data(seed: int, dtype: torch.dtype, *shape: int) -> Task:
+    generator = torch.Generator().manual_seed(seed)
+    return Task(
+        torch.rand(IMAGES, *shape, generator=generator, dtype=torch.float64).to(dtype),
+        torch.randint(10, (IMAGES,), generator=generator),
+    )
+
+
+def train_plainly(one: Trainee, task: Task, order: Tensor, index: int, first_step: int) -> list[float]:
+    """The textbook loop: the loss, backward, an optimiser's step; rules as their papers write them."""
+    model, accuracies = one.model, []
+    decay = next((rule.strength for rule in one.rules if rule.name == "l2"), 0.0)
+    noise = next((rule for rule in one.rules if rule.name == "shrink-perturb"), None)
+    fresh = FreshWeights(one) if noise else None
+    optimizer = torch.optim.SGD(param_groups(model, weight_decay=decay), lr=one.lr)
+    for step, rows in enumerate(order.split(BATCH), first_step):
+        logits = model(task.inputs[rows])
+        accuracies.append((logits.argmax(1) == task.labels[rows]).double().mean().item())
+        optimizer.zero_grad()
+        F.cross_entropy(logits, task.labels[rows]).backward()
+        optimizer.step()
+        if noise:
+            with torch.no_grad():
+                for weight, new in zip(optimizer.param_groups[0]["params"], fresh("step", index, step), strict=True):
+                    weight.copy_(noise.shrink * weight + noise.noise * new)
+    return accuracies
+
+
+def compare(stack_type: type[Stack], members: list[Trainee], tasks: list[list[Task]], tolerance: float) -> None:
+    references = [copy.deepcopy(one) for one in members]
+    stack = stack_type(members)
+    generator, step = torch.Generator().manual_seed(0), 0
+    for index, task in enumerate(tasks):
+        stack.start_task(index, task)
+        for _ in range(2):
+            order = torch.stack([torch.randperm(IMAGES, generator=generator) for _ in members])
+            result = stack.train(order, BATCH, step)
+            for i, reference in enumerate(references):
+                expected = train_plainly(reference, task[i], order[i], index, step)
+                assert result[i].tolist() == expected
+                for (name, ours), theirs in zip(
+                    stack.model(i).named_parameters(), reference.model.parameters(), strict=True
+                ):
+                    torch.testing.assert_close(
+                        ours, theirs, rtol=tolerance, atol=tolerance, msg=lambda text, name=name: f"{name}: {text}"
+                    )
+            step += result.shape[1]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_stack_of_mlps_trains_as_ordinary_modules_do(method: str) -> None:
+    members = [trainee(Method.parse(method), seed, torch.float64, None) for seed in (0, 1, 2)]
+    tasks = [[data(10 * t + seed, torch.float64, FEATURES) for seed in (0, 1, 2)] for t in (0, 1)]
+    compare(MLPStack, members, tasks, 1e-12)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_stack_of_mlps_trains_as_ordinary_modules_do_in_float32(method: str) -> None:
+    members = [trainee(Method.parse(method), seed, torch.float32, None) for seed in (0, 1)]
+    compare(MLPStack, members, [[data(seed, torch.float32, FEATURES) for seed in (0, 1)]], 2e-6)
+
+
+@pytest.mark.parametrize("method", ["adalin", "adalin-tanh+l2", "fourier", "scratch"])
+def test_training_in_the_span_of_the_inputs_is_the_same_training(method: str) -> None:
+    tasks = [data(seed, torch.float64, FEATURES) for seed in (0, 1)]
+    spans = [Span.of(task.inputs) for task in tasks]
+    assert all(span is not None and span.basis.shape == (FEATURES, 64) for span in spans)
+    members = [trainee(Method.parse(method), seed, torch.float64, spans[seed]) for seed in (0, 1)]
+    compare(MLPStack, members, [tasks, tasks], 1e-12)
+
+
+@pytest.mark.parametrize("method", ["baseline", "adalin", "crelu", "l2", "shrink-perturb", "adalin+l2"])
+def test_any_network_trains_as_an_ordinary_module_does(method: str) -> None:
+    members = [trainee(Method.parse(method), seed, torch.float64, None, "cnn") for seed in (0, 1)]
+    compare(ModuleStack, members, [[data(seed, torch.float64, 3, 16, 16) for seed in (0, 1)]], 1e-12)
+
+
+def test_runs_of_different_methods_and_learning_rates_share_a_stack() -> None:
+    methods = ["baseline", "adalin", "adalin-tanh", "tanh", "l2", "linear", "interpolation", "shrink-perturb"]
+    members = [trainee(Method.parse(method), seed, torch.float64, None) for seed, method in enumerate(methods)]
+    members = [Trainee(one.model, one.seed, LR / (one.seed + 1), one.rules) for one in members]
+    compare(MLPStack, members, [[data(seed, torch.float64, FEATURES) for seed in range(len(methods))]], 1e-12)
+
+
+def test_a_network_of_another_form_does_not_fit_a_stack() -> None:
+    assert not MLPStack.fits(nn.Sequential(nn.Linear(4, 4)))
+    assert not MLPStack.fits(nn.Sequential(nn.Flatten(), nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 2)))
+    assert not MLPStack.fits(make_model("cnn", (3, 32, 32), 10, Method.parse("adalin").activation))
+    assert MLPStack.fits(make_model("mlp", (4,), 10, Method.parse("adalin").activation))
