@@ -1,20 +1,27 @@
-"""Networks that keep learning: AdaLin for any PyTorch model."""
+"""Networks that keep learning: AdaLin for any PyTorch model.
 
-from adalin.nn import (
-    Activation,
-    AdaLin,
-    Conversion,
-    CReLU,
-    DeepFourier,
-    Interpolation,
-    Site,
-    activations,
-    bases,
-    convert,
-    make_activation,
-    param_groups,
-    register_activation,
-)
+Names are imported when they are first used, so that the command line need not wait for torch to say what it can do.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from adalin.nn import (
+        Activation,
+        AdaLin,
+        Conversion,
+        CReLU,
+        DeepFourier,
+        Interpolation,
+        Site,
+        activations,
+        bases,
+        convert,
+        make_activation,
+        param_groups,
+        register_activation,
+    )
 
 __all__ = [
     "Activation",
@@ -31,3 +38,15 @@ __all__ = [
     "param_groups",
     "register_activation",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module("adalin.nn"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

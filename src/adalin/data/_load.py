@@ -34,11 +34,15 @@ class Report:
         return f"{self.source}: {names} in {self.folder}, content right (SHA-256 {self.sha256})"
 
 
+BUNDLED = "bundled"
+"""In the place of a folder: the 5,000 digits that come with the package."""
+
+
 def load(name: str, folder: str | Path | None = None) -> Dataset:
     """A data set from the folder given, else from $ADALIN_DATA, else from the user's cache; never from the network.
 
-    Without any of the files of MNIST in the cache, `load("mnist")` gives the bundled digits. A folder that somebody
-    named has to have what is asked for.
+    Without any of the files of MNIST in the cache, `load("mnist")` gives the bundled digits; `load("mnist", BUNDLED)`
+    always does. A folder that somebody named has to have what is asked for.
 
     Example:
         >>> from adalin.data import load
@@ -57,6 +61,8 @@ def verify(name: str, folder: str | Path | None = None) -> Report:
 
 def _load(name: str, folder: str | Path | None) -> tuple[Dataset, tuple[Path, ...]]:
     entry = entry_of(name)
+    if name == "mnist" and str(folder) == BUNDLED:
+        return _bundled(entry)
     path, chosen_by = choose_folder(folder)
     try:
         files = find(entry.format.candidates(path))
@@ -65,13 +71,17 @@ def _load(name: str, folder: str | Path | None) -> tuple[Dataset, tuple[Path, ..
             _check(entry, files, parts)
             return _dataset(name, entry.title, parts, entry.classes, entry.sha256), files
         if name == "mnist" and chosen_by == CACHE:
-            files = (digits_path(),)
-            return _dataset(name, SOURCE, read_digits(files[0]), entry.classes, SHA256, bundled=True), files
+            return _bundled(entry)
         raise DataError(_absence(entry, path))
     except (DataError, OSError) as error:
         here = f" --data {shlex.quote(str(folder))}" if folder is not None else ""
         fix = f"run `adalin data fetch {name}{here}` or name another folder with --data FOLDER"
         raise DataError(f"{error}; {fix}") from error
+
+
+def _bundled(entry: Entry) -> tuple[Dataset, tuple[Path, ...]]:
+    path = digits_path()
+    return _dataset("mnist", SOURCE, read_digits(path), entry.classes, SHA256, bundled=True), (path,)
 
 
 def _check(entry: Entry, files: Sequence[Path], parts: Parts) -> None:

@@ -2,7 +2,8 @@
 
 from adalin.training._api import Result, define_runs, run
 from adalin.training._execute import execute
+from adalin.training._plan import Plan, plan
 from adalin.training._run import Run
 from adalin.training._run_folder import RunFolder, RunFolderError
 
-__all__ = ["Result", "Run", "RunFolder", "RunFolderError", "define_runs", "execute", "run"]
+__all__ = ["Plan", "Result", "Run", "RunFolder", "RunFolderError", "define_runs", "execute", "plan", "run"]

@@ -21,6 +21,22 @@ class Result:
     run: Run
     folder: RunFolder
 
+    @classmethod
+    def open(cls, folder: RunFolder) -> "Result":
+        """Of a folder as it is, with as many tasks as were ever asked for."""
+        manifest = folder.manifest()
+        tasks = max(start["tasks"] for start in (manifest, *manifest.get("resumed", ())) if "tasks" in start)
+        try:
+            return cls(Run(**folder.config(), tasks=tasks), folder)
+        except (TypeError, ValueError) as error:
+            raise RunFolderError(f"{folder.path} is no run that this version of adalin knows: {error}") from None
+
+    @property
+    def source(self) -> str:
+        """The data it was trained on, for people."""
+        data = self.folder.manifest()["data"]
+        return "its own data" if data is None else data["source"]
+
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """One per finished task."""
@@ -33,7 +49,7 @@ class Result:
 
     @property
     def state(self) -> str:
-        """ "done", "diverged", or "unfinished"."""
+        """Is "done", "diverged" or "unfinished"."""
         if self.position["state"] == "diverged":
             return "diverged"
         return "done" if self.position["task"] >= self.run.tasks else "unfinished"

@@ -59,7 +59,7 @@ def execute(
     settings: dict[str, Any] = {"out": out, "data": data, "checkpoint_seconds": checkpoint_seconds}
     with _stop_on_signals() as stop:
         if workers == 1 or len(stacks) == 1:
-            with _one_thread():
+            with one_thread():
                 for stack in stacks:
                     if not stop():
                         train_stack(stack, report=report, stop=stop, **settings)
@@ -174,7 +174,7 @@ def _work(connection: Connection, settings: dict[str, Any], plugins: tuple[str, 
         with suppress(OSError):  # the parent is gone; `stop` notices
             connection.send((event, run, details))
 
-    with _stop_on_signals() as signalled, _one_thread():
+    with _stop_on_signals() as signalled, one_thread():
 
         def stop() -> bool:
             return signalled() or os.getppid() != parent
@@ -206,7 +206,7 @@ def _stop_on_signals() -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """One thread per process is faster than two, and denormal numbers, which collapsing networks have, are slow."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -30,7 +30,12 @@ benchmarks. With all 10,000 of Permuted MNIST measuring would take longer than t
 START: dict[str, Any] = {"task": 0, "step": 0, "accuracy_sum": 0.0}
 
 Report = Callable[[str, Run, dict[str, Any]], None]
-"""Called with what happened ("row", "steps", "done", "diverged", "stopped", "warning", "error"), the run, details."""
+"""Called with what happened, the run, and details:
+
+- "resumed": `steps` were made before; "steps": `steps` more have been made by the run's stack;
+- "row": a task is over; "done", "stopped", "diverged": the run has ended, here or before, at a position;
+- "warning", "error": `message`.
+"""
 
 
 @dataclass(eq=False)
@@ -105,6 +110,7 @@ def _resume(run: Run, folder: RunFolder, streams: Streams, report: Report) -> St
     if len(folder.rows()) < position["task"]:
         raise ValueError(f"{folder.path} lacks rows of tasks before its checkpoint; delete it to start the run anew")
     state = position.pop("state", "running")
+    report("resumed", run, {"steps": position["task"] * run.steps_per_task + position["step"]})
     if state == "diverged" or position["task"] >= run.tasks:
         report("diverged" if state == "diverged" else "done", run, position)
         return None

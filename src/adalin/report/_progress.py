@@ -1,0 +1,98 @@
+"""What a person sees while runs are trained: a live table with the time left, or plain lines where there is no terminal."""
+
+from collections.abc import Sequence
+from statistics import mean
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from adalin.training import Run
+
+COLUMNS = 8
+"""How many of the last tasks the live table shows."""
+
+
+class RunProgress:
+    """Takes the events of training; use as a context manager and pass `report` on."""
+
+    def __init__(self, runs: Sequence[Run], console: Console) -> None:
+        self._console = console
+        self._seeds: dict[str, int] = {}
+        for run in runs:
+            self._seeds[self._name(run)] = self._seeds.get(self._name(run), 0) + 1
+        self._accuracies: dict[str, dict[int, list[float]]] = {name: {} for name in self._seeds}
+        self.errors: list[str] = []
+        self.stopped = False
+        self.made_no_step = True
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("elapsed"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(elapsed_when_finished=False),
+            console=console,
+            speed_estimate_period=60,
+        )
+        self._total = self._bar.add_task("training", total=sum(run.steps_per_task * run.tasks for run in runs))
+        self._live = Live(console=console, get_renderable=self._view, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> "RunProgress":
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def report(self, event: str, run: Run, details: dict[str, Any]) -> None:
+        name = self._name(run)
+        if event == "resumed":  # was done before: not part of the work, or the time left would be wrong
+            total = self._bar.tasks[0].total or 0
+            self._bar.update(self._total, total=total - details["steps"])
+        elif event == "steps":
+            self._bar.advance(self._total, details["steps"])
+            self.made_no_step = False
+        elif event == "row":
+            accuracies = self._accuracies[name].setdefault(details["task"], [])
+            accuracies.append(details["online_accuracy"])
+            if len(accuracies) == self._seeds[name] and not self._console.is_terminal:
+                left = self._bar.tasks[0].time_remaining
+                time_left = "" if left is None else f"  about {duration(left)} left"
+                task = f"task {details['task'] + 1:>3}"
+                self._console.print(f"{task}  {name:<16}  accuracy {mean(accuracies):.3f}{time_left}", highlight=False)
+        elif event == "diverged":
+            where = f"task {details['task'] + 1}, step {details['step']}"
+            self._console.print(f"{name} with seed {run.seed} diverged in {where}: outputs are not finite")
+        elif event == "warning":
+            self._console.print(f"warning: {details['message']}", highlight=False)
+        elif event == "stopped":
+            self.stopped = True
+        elif event == "error" and details["message"] not in self.errors:
+            self.errors.append(details["message"])
+
+    @staticmethod
+    def _name(run: Run) -> str:
+        return run.method
+
+    def _view(self) -> Group:
+        latest = max((task for tasks in self._accuracies.values() for task in tasks), default=0)
+        shown = range(max(0, latest - COLUMNS + 1), latest + 1)
+        table = Table("accuracy in task", *(str(task + 1) for task in shown), box=None)
+        for name, tasks in self._accuracies.items():
+            cells = [f"{mean(tasks[task]):.2f}" if task in tasks else "" for task in shown]
+            table.add_row(name, *cells)
+        return Group(table, self._bar)
+
+
+def duration(seconds: float) -> str:
+    minutes, hours = seconds / 60, seconds / 3600
+    return f"{seconds:.0f} s" if minutes < 2 else f"{minutes:.0f} min" if hours < 2 else f"{hours:.1f} h"

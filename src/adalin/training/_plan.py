@@ -1,0 +1,83 @@
+"""What a set of runs will cost, from a few seconds of training."""
+
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from adalin.data import Dataset
+from adalin.training._execute import make_stacks, one_thread
+from adalin.training._run import Run
+from adalin.training._run_folder import RunFolder
+from adalin.training._train import train_runs
+
+SECONDS = 2.0
+"""How long each kind of stack is tried."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Estimates for this machine as busy as it is now."""
+
+    steps: int
+    """Gradient steps of all runs, from their start."""
+    seconds: float
+    disk_bytes: int
+    stacks: tuple[int, ...]
+    """How many runs each stack has."""
+
+
+def plan(runs: Sequence[Run], dataset: Dataset | None, *, workers: int) -> Plan:
+    """Train a little of each kind of stack in a temporary folder."""
+    stacks = make_stacks(runs, workers)
+    seconds, disk, measured = 0.0, 0, dict[Any, tuple[float, float, int, int]]()
+    with one_thread():
+        for stack in stacks:
+            kind = (stack[0].stack_key, tuple(run.method for run in stack))
+            if kind not in measured:
+                measured[kind] = _try(stack, dataset)
+            per_step, per_task, row, checkpoint = measured[kind]
+            steps = sum(run.steps_per_task * run.tasks for run in stack)
+            tasks = sum(run.tasks for run in stack)
+            seconds += steps * per_step + tasks * per_task
+            disk += tasks * row + len(stack) * 2 * checkpoint
+    busy = min(workers, len(stacks))
+    total = sum(run.steps_per_task * run.tasks for run in runs)
+    return Plan(total, seconds / busy, disk, tuple(len(stack) for stack in stacks))
+
+
+def _try(stack: Sequence[Run], dataset: Dataset | None) -> tuple[float, float, int, int]:
+    """Seconds per step and per task's end of one run, and bytes of a row and of a checkpoint."""
+    moments: list[tuple[float, int]] = []
+
+    def note(event: str, run: Run, details: dict[str, Any]) -> None:
+        if event == "steps":
+            moments.append((time.perf_counter(), details["steps"]))
+
+    def train(runs: Sequence[Run], root: Path) -> list[RunFolder]:
+        folders = [RunFolder(root / run.folder) for run in runs]
+        for run, folder in zip(runs, folders, strict=True):
+            folder.create_or_check(run.config(), {"tasks": run.tasks})
+        deadline = time.perf_counter() + SECONDS
+        train_runs(
+            list(zip(runs, folders, strict=True)),
+            dataset,
+            report=note,
+            stop=lambda: len(moments) > 2 and time.perf_counter() > deadline,
+            checkpoint_seconds=float("inf"),
+        )
+        return folders
+
+    with tempfile.TemporaryDirectory() as root:
+        # One epoch as a whole run: what ends a task costs, and how large its row is.
+        folders = train([replace(run, epochs=1, tasks=1) for run in stack], Path(root, "short"))
+        per_task = (time.perf_counter() - moments[0][0]) / len(stack)
+        row = max((folder.path / "rows.jsonl").stat().st_size for folder in folders)
+        checkpoint = max(file.stat().st_size for folder in folders for file in folder.path.glob("checkpoint-*"))
+        moments.clear()
+        train([replace(run, tasks=1, epochs=max(run.epochs, 1_000)) for run in stack], Path(root, "long"))
+    (start, _), *rest = moments
+    steps = sum(steps for _, steps in rest)
+    return (rest[-1][0] - start) / steps, per_task, row, checkpoint
