@@ -85,7 +85,7 @@ class Run(Settings):
         runs, dataset = self.define()
         if dataset is not None:
             hint = "; for the real MNIST: adalin data fetch mnist" if dataset.bundled and self.data is None else ""
-            console.print(f"data: {dataset.source}{hint}", highlight=False)
+            console.print(f"data: {dataset.source}{hint}")
         return _train(runs, self, console)
 
 
@@ -133,10 +133,10 @@ class Plan(Settings):
         runs, dataset = self.define()
         result = plan(runs, dataset, workers=self.workers)
         stacks = ", ".join(map(str, result.stacks))
-        console.print(f"{len(runs)} runs of {runs[0].tasks} tasks, {result.steps:,} steps in all", highlight=False)
-        console.print(f"{len(result.stacks)} stacks of {stacks} runs on {self.workers} processes", highlight=False)
-        console.print(f"about {duration(result.seconds)} on this machine as it is now", highlight=False)
-        console.print(f"about {result.disk_bytes / 1e6:.1f} MB of disk", highlight=False)
+        console.print(f"{len(runs)} runs of {runs[0].tasks} tasks, {result.steps:,} steps in all")
+        console.print(f"{len(result.stacks)} stacks of {stacks} runs on {self.workers} processes")
+        console.print(f"about {duration(result.seconds)} on this machine as it is now")
+        console.print(f"about {result.disk_bytes / 1e6:.1f} MB of disk")
         return 0
 
 
@@ -182,7 +182,7 @@ class List:
             grid = Table(box=None, show_header=False, title=title, title_justify="left", title_style="bold")
             for row in rows:
                 grid.add_row(*row)
-            console.print(grid, highlight=False)
+            console.print(grid)
 
         table("benchmarks", [(name, one.summary, one.paper) for name, one in benchmarks().items()])
         table("methods", [(name, part.summary, part.paper) for name, part in methods().items()])
@@ -203,7 +203,7 @@ class Fetch:
         from adalin.data import fetch
 
         for name in self.names:
-            console.print(str(fetch(name, self.data)), highlight=False, soft_wrap=True)
+            console.print(str(fetch(name, self.data)), soft_wrap=True)
         return 0
 
 
@@ -221,7 +221,7 @@ class Verify:
         wrong = 0
         for name in self.names:
             try:
-                console.print(str(verify(name, self.data)), highlight=False, soft_wrap=True)
+                console.print(str(verify(name, self.data)), soft_wrap=True)
             except DataError as error:
                 _complain(str(error))
                 wrong = 1
@@ -238,7 +238,7 @@ class Where:
     def __call__(self, console: Console) -> int:
         from adalin.data import where
 
-        console.print(str(where(self.data)), highlight=False, soft_wrap=True)
+        console.print(str(where(self.data)), soft_wrap=True)
         return 0
 
 
@@ -268,7 +268,7 @@ Command = (
 
 def main(arguments: list[str] | None = None) -> None:
     command = _parse(sys.argv[1:] if arguments is None else arguments)
-    console = Console()
+    console = Console(markup=False, highlight=False)  # [relu(x), relu(-x)] is no markup
     try:
         sys.exit(command(console))
     except KeyboardInterrupt:
@@ -289,7 +289,7 @@ def _parse(arguments: list[str]) -> "Demo | Run | Plan | Show | List | Data":
     try:
         with contextlib.redirect_stderr(written):
             return tyro.cli(
-                Command,  # type: ignore[arg-type]
+                Command,
                 args=arguments,
                 prog="adalin",
                 description="Networks that keep learning: benchmarks of plasticity, at the speed of the hardware.",
@@ -350,10 +350,10 @@ def _train(runs: "list[DefinedRun]", command: Run, console: Console) -> int:
     for message in progress.errors:
         _complain(message)
     if progress.stopped:
-        console.print("stopped and saved; the same command goes on", highlight=False)
+        console.print("stopped and saved; the same command goes on")
         return 130
     if not progress.errors and progress.made_no_step:
-        console.print(f"everything was done before: {sum(before)} tasks in {len(before)} runs", highlight=False)
+        console.print(f"everything was done before: {sum(before)} tasks in {len(before)} runs")
     return 1 if progress.errors else 0
 
 
@@ -366,11 +366,11 @@ def _show(
     for number, (benchmark, source) in enumerate(benchmarks):
         summaries = summarise([one for one in results if (one.run.benchmark, one.source) == (benchmark, source)])
         title = f"{benchmark} on {source}"
-        console.print(results_table(summaries, title), highlight=False)
+        console.print(results_table(summaries, title))
         if picture is not None:
             path = picture if len(benchmarks) == 1 else picture.with_stem(f"{picture.stem}-{number + 1}")
             save_figure(accuracy_figure(summaries, title=benchmark, note=f"data: {source}", metric=metric), path)
-            console.print(f"picture: {path}", highlight=False, soft_wrap=True)
+            console.print(f"picture: {path}", soft_wrap=True)
 
 
 if __name__ == "__main__":

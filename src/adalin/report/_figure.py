@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from adalin.report._summary import Summary
 
@@ -32,7 +33,7 @@ def accuracy_figure(
     axes.set_xlabel("task")
     axes.set_ylabel(metric.replace("_", " "))
     axes.set_ylim(0, 1)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", alpha=0.3)
     axes.legend(frameon=False, ncols=2, fontsize="small")

@@ -1,4 +1,4 @@
-"""What a person sees while runs are trained: a live table with the time left, or plain lines where there is no terminal."""
+"""What a person sees while runs are trained: a live table with the time left, or plain lines without a terminal."""
 
 from collections.abc import Sequence
 from statistics import mean
@@ -68,12 +68,12 @@ class RunProgress:
                 left = self._bar.tasks[0].time_remaining
                 time_left = "" if left is None else f"  about {duration(left)} left"
                 task = f"task {details['task'] + 1:>3}"
-                self._console.print(f"{task}  {name:<16}  accuracy {mean(accuracies):.3f}{time_left}", highlight=False)
+                self._console.print(f"{task}  {name:<16}  accuracy {mean(accuracies):.3f}{time_left}")
         elif event == "diverged":
             where = f"task {details['task'] + 1}, step {details['step']}"
             self._console.print(f"{name} with seed {run.seed} diverged in {where}: outputs are not finite")
         elif event == "warning":
-            self._console.print(f"warning: {details['message']}", highlight=False)
+            self._console.print(f"warning: {details['message']}")
         elif event == "stopped":
             self.stopped = True
         elif event == "error" and details["message"] not in self.errors:
