@@ -6,10 +6,10 @@ READY := .venv/.ready
 .PHONY: help setup demo test lint check bench clean
 
 help:
-	@echo "make demo   a network that loses plasticity beside one that does not, on the bundled digits"
+	@echo "make demo   networks that lose plasticity beside networks that do not, on the bundled digits"
 	@echo "make test   the whole test suite"
 	@echo "make check  what CI runs: ruff, mypy, and the test suite with the docs' examples"
-	@echo "make bench  speed and memory against PyTorch's own layers; writes benchmarks/latest.json"
+	@echo "make bench  speed and memory against PyTorch's own layers and a plain loop; writes benchmarks/latest.json"
 
 setup: $(READY)
 
@@ -23,7 +23,7 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 demo: $(READY)
-	$(BIN)/python examples/random_labels.py
+	$(BIN)/adalin demo
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2

@@ -298,7 +298,7 @@ def _parse(arguments: list[str]) -> "Demo | Run | Plan | Show | List | Data":
     except SystemExit as stop:
         if stop.code not in (0, None):
             text = re.sub(r"\x1b\[[0-9;]*m", "", written.getvalue())
-            lines = [re.sub(r"[│╭╮╰╯]|─+", " ", line).strip() for line in text.splitlines()]
+            lines = [re.sub(r"[│╭╮╰╯]|─+|-{4,}", " ", line).strip() for line in text.splitlines()]
             _complain(" ".join(" ".join(lines[1:]).split()).partition(" Argument helptext:")[0])
         raise
 
