@@ -7,9 +7,9 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import activations, imports
+from benchmarks import activations, imports, training
 
-BENCHMARKS = (activations, imports)
+BENCHMARKS = (activations, imports, training)
 
 
 def main() -> None:

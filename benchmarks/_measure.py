@@ -21,6 +21,10 @@ def at_most(bar: float, name: str, value: float, unit: str) -> Result:
     return Result(name, _rounded(value), unit, f"<= {bar:g}", value <= bar)
 
 
+def at_least(bar: float, name: str, value: float, unit: str) -> Result:
+    return Result(name, _rounded(value), unit, f">= {bar:g}", value >= bar)
+
+
 @dataclass(frozen=True)
 class Ratio:
     """A subject's time as a multiple of the reference's."""

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 from benchmarks._measure import Result, at_most
 
-PROGRAM = "import time, torch; start = time.perf_counter(); import adalin; print(time.perf_counter() - start)"
+PROGRAM = (
+    "import time, torch; start = time.perf_counter(); from adalin import AdaLin; print(time.perf_counter() - start)"
+)
 
 
 def measure() -> Iterator[Result]:
