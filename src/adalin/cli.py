@@ -51,6 +51,8 @@ class Settings:
     """Per task."""
     inputs: str = "unit"
     """How pixels are scaled: unit ([0, 1]) or kumar2023 (standardised as in that paper)."""
+    init: str = "default"
+    """First weights: torch's default, or he-normal."""
     data: Path | None = None
     """Folder of the data sets; else $ADALIN_DATA, else the user's cache. "bundled" for 5,000 digits of MNIST."""
     workers: int = field(default_factory=_cores)
@@ -64,7 +66,7 @@ class Settings:
         from adalin.methods import Method
         from adalin.training import define_runs
 
-        names = ("tasks", "epochs", "lr", "batch_size", "images", "inputs")
+        names = ("tasks", "epochs", "lr", "batch_size", "images", "inputs", "init")
         settings = {name: getattr(self, name) for name in names}
         methods = [str(Method.parse(method, base=self.base)) for method in self.methods]
         return define_runs(self.benchmark, methods, self.seeds, data=self.data, **settings)
@@ -315,15 +317,14 @@ def _complain(message: str) -> None:
 
 
 def _import_plugin(name: str) -> None:
-    sys.path.insert(0, str(Path.cwd()))
+    if str(Path.cwd()) not in sys.path:  # of an installed command it is not there; workers get the same path
+        sys.path.insert(0, str(Path.cwd()))
     try:
         import_module(name)
     except ModuleNotFoundError as error:
         if error.name != name.partition(".")[0]:
             raise
         raise ValueError(f"there is no plugin {name!r}: give the name of a module that Python can import") from None
-    finally:
-        sys.path.pop(0)
 
 
 def _train(runs: "list[DefinedRun]", command: Run, console: Console) -> int:

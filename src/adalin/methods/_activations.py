@@ -1,5 +1,6 @@
 """Methods that choose the hidden layers' activation."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,7 +17,7 @@ class Activation:
     """The activation of every hidden layer."""
 
     name: ClassVar[str]
-    summary: ClassVar[str]
+    summary: ClassVar[str] = ""
     paper: ClassVar[str] = ""
 
     @property
@@ -153,6 +154,10 @@ class LeakyReLU(Activation):
     summary = "leaky ReLU with a large fixed slope"
     paper = "Lillo & Cheney 2026"
     negative_slope: float = 0.7
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.negative_slope):
+            raise ValueError(f"the negative_slope of leaky_relu must be a finite number, not {self.negative_slope}")
 
     @property
     def options(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A method: one activation for the hidden layers and any number of rules that act on the weights."""
 
-from dataclasses import MISSING, dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 
 from adalin.methods._activations import (
     Activation,
@@ -24,12 +24,21 @@ from adalin.nn import activations, bases
 from adalin.nn._bases import did_you_mean
 
 Part = Activation | Rule
+_Class = TypeVar("_Class", bound=type[Part])
 
 _PARTS: dict[str, type[Part]] = {}
 
 
-def register_method(part: type[Part]) -> type[Part]:
-    """Make an activation or a rule known by its `name`; a frozen dataclass, whose fields are its options."""
+def register_method(part: _Class) -> _Class:
+    """Make an activation or a rule known by its `name`; a frozen dataclass, whose fields are its options.
+
+    Also a decorator.
+    """
+    if "__dataclass_fields__" not in vars(part):
+        raise TypeError(f"{part.__name__} must be a dataclass: write @dataclass(frozen=True) above it")
+    for option in fields(part):
+        if type(option.default) not in _KINDS:
+            raise TypeError(f"option {option.name} of {part.__name__} needs a default: a text, a number or a bool")
     if part.name in _PARTS or part.name in activations().keys() - {"adalin", *_BUILT_IN}:
         raise ValueError(f"a method named {part.name!r} is registered already")
     if not set(part.name).isdisjoint("+:,= "):
@@ -93,28 +102,28 @@ def _parse_part(text: str, defaults: dict[str, Any]) -> Part:
     if part is not None:
         return _with_options(part, given, defaults, name)
     if name in bases():
-        return _with_options(Baseline, given, {"base": name}, name)
-    if name.startswith("adalin-") and name in activations():
-        return _with_options(AdaLin, given, {**defaults, "base": name.removeprefix("adalin-")}, name)
+        return _with_options(Baseline, given, {}, name, base=name)
+    if name.startswith("adalin-") and name.removeprefix("adalin-") in bases():
+        return _with_options(AdaLin, given, defaults, name, base=name.removeprefix("adalin-"))
     if name in activations():
-        return _with_options(Registered, given, {"activation": name}, name)
+        return _with_options(Registered, given, {}, name, activation=name)
     known = [*_PARTS, *activations()]
     raise ValueError(f"unknown method {name!r}{did_you_mean(name, known)}; known: {', '.join(dict.fromkeys(known))}")
 
 
-def _with_options(part: type[Part], given: dict[str, str], defaults: dict[str, Any], name: str) -> Part:
-    known = {option.name: option for option in fields(part)}
+def _with_options(part: type[Part], given: dict[str, str], defaults: dict[str, Any], name: str, **fixed: str) -> Part:
+    known: dict[str, Any] = {option.name: option.default for option in fields(part) if option.name not in fixed}
     values = {key: value for key, value in defaults.items() if key in known and value is not None}
     for key, text in given.items():
         if key not in known:
             options = ", ".join(known) or "none"
             raise ValueError(f"method {name!r} has no option {key!r}{did_you_mean(key, known)}; it has: {options}")
-        default = known[key].default
+        kind = type(known[key])
         try:
-            values[key] = text if default is MISSING else type(default)(text)
-        except ValueError:
-            raise ValueError(f"option {key} of method {name!r} must be a number, not {text!r}") from None
-    return part(**values)
+            values[key] = _BOOLS[text.lower()] if kind is bool else kind(text)
+        except (KeyError, ValueError):
+            raise ValueError(f"option {key} of method {name!r} must be {_KINDS[kind]}, not {text!r}") from None
+    return part(**values, **fixed)
 
 
 def _check_activation(activation: Activation) -> None:
@@ -127,12 +136,21 @@ def _check_activation(activation: Activation) -> None:
 
 def _part_text(part: Part) -> str:
     name, skip = part.name if not isinstance(part, Registered) else part.activation, {"activation"}
-    if isinstance(part, Baseline | AdaLin) and part.base != "relu":
-        name, skip = part.base if isinstance(part, Baseline) else f"adalin-{part.base}", {"base"}
+    if isinstance(part, AdaLin) and part.base != "relu":
+        name, skip = f"adalin-{part.base}", {"base"}
+    # The base leaky_relu has another slope than the method of that name.
+    if isinstance(part, Baseline) and part.base != "relu" and part.base not in _PARTS:
+        name, skip = part.base, {"base"}
     values = ((option, getattr(part, option.name)) for option in fields(part) if option.name not in skip)
     options = ",".join(f"{option.name}={value}" for option, value in values if value != option.default)
+    options = options.replace("e+", "e")  # 1e+20 as 1e20: a plus joins parts
     return f"{name}:{options}" if options else name
 
+
+_KINDS = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}
+"""What the options of a method can be."""
+
+_BOOLS = {"true": True, "false": False}
 
 _BUILT_IN = {"linear", "prelu", "leaky_relu", "interpolation", "crelu", "fourier"}
 """Methods that are named as the activation they use."""

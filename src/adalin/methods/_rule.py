@@ -14,12 +14,13 @@ Fresh = Callable[[], Sequence[Tensor]]
 class Rule:
     """Acts on weights and biases; alphas are left alone. Subclasses are frozen dataclasses without state.
 
-    Every tensor of `weights` has a leading axis for the runs that are trained together; a rule works on each run by
-    itself, that is, elementwise.
+    Every tensor of `weights` has a leading axis for the runs that are trained together, and may be transposed or padded
+    with zeros. So a rule works in place, elementwise, keeps zeros at zero, and takes random numbers from `fresh` only,
+    whose tensors have the same layout.
     """
 
     name: ClassVar[str]
-    summary: ClassVar[str]
+    summary: ClassVar[str] = ""
     paper: ClassVar[str] = ""
     scales_only: ClassVar[bool] = False
     """It multiplies all weights by one number at most. Then inputs may be rotated into their span (see `training`)."""

@@ -1,7 +1,7 @@
 """A network for a method: by the model's name, with the widths that the method asks for."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import lru_cache
 from types import MappingProxyType
 
 import torch
@@ -22,6 +22,8 @@ def _mlp(shape: tuple[int, ...], outputs: int, activation: Activation, *, hidden
 
 
 def _cnn(shape: tuple[int, ...], outputs: int, activation: Activation, *, hidden: tuple[int, ...]) -> nn.Module:
+    if len(shape) != 3 or shape[1] != shape[2] or shape[1] < 16:
+        raise ValueError(f"the cnn needs square images of 16 pixels or more, not inputs of shape {shape}")
     channels, size, _ = shape
     return cnn(channels, outputs, activation, hidden=hidden, size=size)
 
@@ -47,19 +49,22 @@ def make_model(name: str, shape: tuple[int, ...], outputs: int, activation: Acti
         raise ValueError(f"unknown model {name!r}{did_you_mean(name, _MODELS)}; known: {', '.join(_MODELS)}")
     build, hidden, _ = _MODELS[name]
     if isinstance(activation, Doubled) and activation.match != "units":
-        hidden = _matched(partial(build, shape, outputs), hidden, activation)
+        hidden = _matched_widths(build, hidden, shape, outputs, activation)
     return build(shape, outputs, activation, hidden=hidden)
 
 
-def _matched(build: Build, hidden: tuple[int, ...], activation: Doubled) -> tuple[int, ...]:
+@lru_cache
+def _matched_widths(
+    build: Build, hidden: tuple[int, ...], shape: tuple[int, ...], outputs: int, activation: Doubled
+) -> tuple[int, ...]:
     """The hidden widths that keep what `activation.match` says as in the baseline."""
     if activation.match == "half":
         return tuple(max(1, width // activation.expansion) for width in hidden)
     scales = (step / 200 for step in range(1, 201))
     widths = {tuple(max(1, round(width * scale)) for width in hidden) for scale in scales}
     with torch.device("meta"):
-        target = _size(build(Baseline(), hidden=hidden))
-        return min(sorted(widths), key=lambda widths: abs(_size(build(activation, hidden=widths)) - target))
+        target = _size(build(shape, outputs, Baseline(), hidden=hidden))
+        return min(sorted(widths), key=lambda own: abs(_size(build(shape, outputs, activation, hidden=own)) - target))
 
 
 def _size(model: nn.Module) -> int:

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from adalin._seeds import generator
 from adalin.data import Dataset
-from adalin.streams._stream import Images, Task
+from adalin.streams._stream import Scaling, Task, image_shape
 
 CLASSES_PER_TASK = 5
 
@@ -16,9 +16,13 @@ class ClassSplit:
     same_inputs: ClassVar[bool] = False
 
     def __init__(self, dataset: Dataset, *, seed: int, images: int, scaling: str) -> None:
-        self._scale = Images(dataset, scaling)
-        self.shape, self.classes = self._scale.shape, dataset.classes
-        self._dataset, self._per_class = dataset, images // CLASSES_PER_TASK
+        self._scale = Scaling(dataset.name, scaling)
+        self.shape, self.classes = image_shape(dataset), dataset.classes
+        self._dataset, split = dataset, CLASSES_PER_TASK
+        self._per_class = [images // split + (place < images % split) for place in range(split)]
+        available = split * int(dataset.train_labels.bincount(minlength=dataset.classes).min())
+        if images > available:
+            raise ValueError(f"images={images}, but {split} classes of {dataset.source} have {available} for training")
         self._order = torch.randperm(dataset.classes, generator=generator(seed, "classes"))
 
     def task(self, index: int) -> Task:
@@ -29,10 +33,10 @@ class ClassSplit:
             )
         data = self._dataset
         inputs, labels = self._of(data.train_images, data.train_labels, classes, self._per_class)
-        return Task(
-            inputs, labels, lambda: self._of(data.test_images, data.test_labels, classes, len(data.test_labels))
-        )
+        everything = [len(data.test_labels)] * CLASSES_PER_TASK
+        return Task(inputs, labels, lambda: self._of(data.test_images, data.test_labels, classes, everything))
 
-    def _of(self, images: Tensor, labels: Tensor, classes: Tensor, per_class: int) -> tuple[Tensor, Tensor]:
-        chosen = torch.cat([(labels == label).nonzero().flatten()[:per_class] for label in classes])
+    def _of(self, images: Tensor, labels: Tensor, classes: Tensor, counts: list[int]) -> tuple[Tensor, Tensor]:
+        pairs = zip(classes, counts, strict=True)
+        chosen = torch.cat([(labels == label).nonzero().flatten()[:count] for label, count in pairs])
         return self._scale(images[chosen]), labels[chosen]

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from adalin._seeds import generator
 from adalin.data import Dataset
-from adalin.streams._stream import Images, Task
+from adalin.streams._stream import Scaling, Task, image_shape
 
 
 class Permuted:
@@ -14,9 +14,9 @@ class Permuted:
     same_inputs: ClassVar[bool] = False
 
     def __init__(self, dataset: Dataset, *, seed: int, images: int, scaling: str) -> None:
-        self._scale = Images(dataset, scaling)
+        self._scale = Scaling(dataset.name, scaling)
         chosen = torch.randperm(len(dataset.train_images), generator=generator(seed, "images"))[:images]
-        self.shape, self.classes, self._seed = self._scale.shape, dataset.classes, seed
+        self.shape, self.classes, self._seed = image_shape(dataset), dataset.classes, seed
         self._train, self._labels = dataset.train_images[chosen], dataset.train_labels[chosen]
         self._test, self._test_labels = dataset.test_images, dataset.test_labels
 

@@ -4,7 +4,7 @@ import torch
 
 from adalin._seeds import generator
 from adalin.data import Dataset
-from adalin.streams._stream import Images, Task
+from adalin.streams._stream import Scaling, Task, image_shape
 
 
 class RandomLabel:
@@ -13,9 +13,9 @@ class RandomLabel:
     same_inputs: ClassVar[bool] = True
 
     def __init__(self, dataset: Dataset, *, seed: int, images: int, scaling: str) -> None:
-        scale = Images(dataset, scaling)
+        scale = Scaling(dataset.name, scaling)
         chosen = torch.randperm(len(dataset.train_images), generator=generator(seed, "images"))[:images]
-        self.shape, self.classes, self._seed = scale.shape, dataset.classes, seed
+        self.shape, self.classes, self._seed = image_shape(dataset), dataset.classes, seed
         self._inputs = scale(dataset.train_images[chosen])
 
     def task(self, index: int) -> Task:

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from adalin._seeds import generator
 from adalin.data import Dataset
-from adalin.streams._stream import Images, Task
+from adalin.streams._stream import Scaling, Task, image_shape
 
 
 class ShuffledLabel:
@@ -14,9 +14,9 @@ class ShuffledLabel:
     same_inputs: ClassVar[bool] = True
 
     def __init__(self, dataset: Dataset, *, seed: int, images: int, scaling: str) -> None:
-        scale = Images(dataset, scaling)
+        scale = Scaling(dataset.name, scaling)
         chosen = balanced(dataset.train_labels, images, dataset.classes, generator(seed, "images"))
-        self.shape, self.classes, self._seed = scale.shape, dataset.classes, seed
+        self.shape, self.classes, self._seed = image_shape(dataset), dataset.classes, seed
         self._inputs, self._labels = scale(dataset.train_images[chosen]), dataset.train_labels[chosen]
         self._scale, self._test, self._test_labels = scale, dataset.test_images, dataset.test_labels
 

@@ -46,19 +46,19 @@ SCALINGS = ("unit", "kumar2023")
 
 
 @dataclass(frozen=True)
-class Images:
-    """The images of a data set as floats: "unit" is [0, 1], "kumar2023" standardises them as that paper does."""
+class Scaling:
+    """Pixels to floats: "unit" is [0, 1], "kumar2023" standardises a data set as that paper does."""
 
-    dataset: Dataset
-    scaling: str
+    dataset: str
+    name: str
 
     def __call__(self, pixels: Tensor) -> Tensor:
         images = pixels.to(torch.float32).div_(255)
-        if self.scaling == "kumar2023":
-            mean, deviation = (torch.tensor(values)[:, None, None] for values in KUMAR[self.dataset.name])
+        if self.name == "kumar2023":
+            mean, deviation = (torch.tensor(values)[:, None, None] for values in KUMAR[self.dataset])
             images.sub_(mean).div_(deviation)
         return images
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(self.dataset.train_images.shape[1:])
+
+def image_shape(dataset: Dataset) -> tuple[int, ...]:
+    return tuple(dataset.train_images.shape[1:])

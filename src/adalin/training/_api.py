@@ -87,7 +87,7 @@ def run(
 ) -> list[Result]:
     """Train every method with every seed, or go on where an earlier call stopped; returns the results.
 
-    Settings are those of `Run`: tasks, epochs, batch_size, lr, images, inputs; left out, they are the benchmark's.
+    Settings are those of `Run`: tasks, epochs, batch_size, lr, images, inputs, init; left out, the benchmark's.
 
     Example:
         >>> import tempfile

@@ -8,21 +8,22 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
-from itertools import pairwise
+from itertools import chain, pairwise
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from adalin.data import Dataset, load
+from adalin.data import load
 from adalin.streams import get_benchmark
 from adalin.training._manifest import manifest
 from adalin.training._run import Run
 from adalin.training._run_folder import RunFolder, RunFolderError, check_writable
-from adalin.training._train import Report, train_runs
+from adalin.training._train import MAX_STACK, Report, Streams, train_runs
 
-MAX_STACK = 12
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 LOCK_SECONDS = 10.0
 """How long to wait for a folder whose process was just killed."""
 
@@ -79,7 +80,8 @@ def train_stack(
     """One stack in this process. What goes wrong is reported and ends this stack only."""
     try:
         name = get_benchmark(runs[0].benchmark).dataset
-        dataset = None if name is None else _load(name, data)
+        dataset = None if name is None else load(name, data)
+        streams = Streams(dataset)
         with ExitStack() as locks:
             folders = []
             for run in runs:
@@ -89,24 +91,14 @@ def train_stack(
                 locks.enter_context(folder.lock(wait=LOCK_SECONDS))
                 folder.create_or_check(run.config(), manifest(run, dataset, threads=torch.get_num_threads()))
                 folders.append((run, folder))
-            train_runs(folders, dataset, report=report, stop=stop, checkpoint_seconds=checkpoint_seconds)
+            del dataset  # a hundred megabytes or two that streams do not need
+            train_runs(folders, streams, report=report, stop=stop, checkpoint_seconds=checkpoint_seconds)
     except (ValueError, RunFolderError) as error:
         for run in runs:
             report("error", run, {"message": str(error)})
     except Exception:
         for run in runs:
             report("error", run, {"message": traceback.format_exc()})
-
-
-_loaded: dict[tuple[str, str | Path | None], Dataset] = {}
-
-
-def _load(name: str, folder: str | Path | None) -> Dataset:
-    """Data sets stay in memory while a process lives, one at a time."""
-    if (name, folder) not in _loaded:
-        _loaded.clear()
-        _loaded[name, folder] = load(name, folder)
-    return _loaded[name, folder]
 
 
 class _Pool:
@@ -119,12 +111,16 @@ class _Pool:
         self._busy: dict[Connection, list[Run]] = {}
         self._workers: dict[Connection, Any] = {}
         spawn = multiprocessing.get_context("spawn")  # torch and fork do not go together
+        resource_tracker.ensure_running()  # now: it unblocks signals
+        # A signal waits until a worker, whose imports take seconds, can handle it: it inherits what is blocked here.
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         for _ in range(workers):
             ours, theirs = spawn.Pipe()
             process = spawn.Process(target=_work, args=(theirs, settings, plugins), daemon=True)
             process.start()
             theirs.close()
             self._workers[ours] = process
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
     def go(self, stop: Callable[[], bool]) -> None:
         told = False
@@ -140,6 +136,8 @@ class _Pool:
             for ready in wait(list(self._workers), timeout=0.5):
                 assert isinstance(ready, Connection)
                 self._receive(ready)
+        for run in chain.from_iterable(self._waiting):
+            self._report("error", run, {"message": "all processes died before its turn; the same command starts it"})
 
     def _receive(self, connection: Connection) -> None:
         try:
@@ -166,7 +164,8 @@ class _Pool:
 
 
 def _work(connection: Connection, settings: dict[str, Any], plugins: tuple[str, ...]) -> None:
-    parent = os.getppid()
+    parent = multiprocessing.parent_process()
+    assert parent is not None
     for plugin in plugins:
         import_module(plugin)
 
@@ -177,11 +176,13 @@ def _work(connection: Connection, settings: dict[str, Any], plugins: tuple[str, 
     with _stop_on_signals() as signalled, one_thread():
 
         def stop() -> bool:
-            return signalled() or os.getppid() != parent
+            return signalled() or not parent.is_alive()
 
-        while (stack := connection.recv()) is not None and not stop():
-            train_stack(stack, report=report, stop=stop, **settings)
-            connection.send(("idle", None, None))
+        with suppress(EOFError, OSError):  # the parent is gone
+            while (stack := connection.recv()) is not None:
+                if not stop():
+                    train_stack(stack, report=report, stop=stop, **settings)
+                connection.send(("idle", None, None))
 
 
 @contextmanager
@@ -197,7 +198,8 @@ def _stop_on_signals() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         came.set()
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, note) for number in SIGNALS}
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     try:
         yield came.is_set
     finally:

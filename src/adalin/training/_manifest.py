@@ -15,7 +15,6 @@ PROTOCOL = {
     "online accuracy": "of each batch before its update, mean over the task's batches",
     "optimiser": "SGD without momentum; alpha is trained by it too, and never decayed",
     "alpha": "hidden layers, U(0, 1) at first",
-    "initialisation": "torch's default",
     "order": "shuffled anew in each epoch, nothing dropped",
     "random labels": "uniform, not a permutation of the true ones",
     "permuted pixels": "one fixed subset of the images, every task permuted, the first too",

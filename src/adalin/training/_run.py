@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from torch import nn
 from adalin._seeds import seeded
 from adalin.data import Dataset
 from adalin.methods import Method
-from adalin.models import make_model
+from adalin.models import INITS, make_model
 from adalin.streams import SCALINGS, Benchmark, Stream, get_benchmark
 
 
@@ -36,6 +36,8 @@ class Run:
     """Per task."""
     inputs: str = "unit"
     """How pixels are scaled: "unit" ([0, 1]) or "kumar2023"."""
+    init: str = "default"
+    """First weights: torch's default, or "he-normal"."""
     data: str | None = None
     """SHA-256 of the data set, so that runs on other data are other runs."""
 
@@ -49,6 +51,8 @@ class Run:
             raise ValueError(f"lr must be a positive number, not {self.lr!r}")
         if self.inputs not in SCALINGS:
             raise ValueError(f"inputs must be one of {', '.join(SCALINGS)}, not {self.inputs!r}")
+        if self.init not in INITS:
+            raise ValueError(f"init must be one of {', '.join(INITS)}, not {self.init!r}")
         if benchmark.max_tasks is not None and self.tasks > benchmark.max_tasks:
             raise ValueError(f"{benchmark.name} has {benchmark.max_tasks} tasks at most, not {self.tasks}")
         # Written in one way only, so that the same method is the same run.
@@ -77,7 +81,9 @@ class Run:
     @property
     def folder(self) -> Path:
         """Where it goes below the folder of all runs."""
-        shared = {name: value for name, value in self.config().items() if name != "seed"}
+        # Settings at their default are left out, so that a new one does not rename the folders of old runs.
+        defaults = {field.name: field.default for field in fields(self)}
+        shared = {name: value for name, value in self.config().items() if name != "seed" and value != defaults[name]}
         digest = hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()[:8]
         method = re.sub(r"[^A-Za-z0-9.+_-]", "_", self.method)
         return Path(self.benchmark, f"{method}-{digest}", f"seed-{self.seed}")
@@ -108,4 +114,7 @@ class Run:
     def make_model(self, stream: Stream, *purpose: str | int) -> nn.Module:
         """The network, initialised for a purpose: ("init", task)."""
         with seeded(self.seed, *purpose):
-            return make_model(self._benchmark.model, stream.shape, stream.classes, self.parsed_method.activation)
+            model = make_model(self._benchmark.model, stream.shape, stream.classes, self.parsed_method.activation)
+            if self.init != "default":  # which it has been given already
+                INITS[self.init](model)
+            return model

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from adalin._seeds import seeded
 from adalin.methods import Rule
+from adalin.models import INITS
 from adalin.nn._param_groups import split_parameters
 from adalin.streams import Task
 from adalin.training._span import Span
@@ -25,11 +26,14 @@ class Trainee:
     rules: tuple[Rule, ...] = ()
     span: Span | None = None
     """If given, the first layer is trained in the coordinates of its inputs' span."""
+    init: str = "default"
+    method: str = ""
+    """The text of its method: a model's own text does not tell two bases of the same name apart."""
 
     @property
-    def recipe(self) -> tuple[object, ...]:
-        """Neighbours with the same recipe share every operation."""
-        return (repr(self.model), self.lr, self.rules)
+    def recipe(self) -> tuple[str, str, float, str]:
+        """Neighbours with the same recipe share every operation; recipes have an order."""
+        return (self.method, repr(self.model), self.lr, repr(self.rules))
 
 
 class Stack(ABC):
@@ -75,14 +79,12 @@ class FreshWeights:
     """Weights and biases of newly initialised networks, for rules that ask for them."""
 
     def __init__(self, trainee: Trainee) -> None:
-        template = deepcopy(trainee.model)
-        self._seed = trainee.seed
-        self._modules = [module for module in template.modules() if hasattr(module, "reset_parameters")]
-        self._weights, _ = split_parameters(template)
+        self._seed, self._initialise = trainee.seed, INITS[trainee.init]
+        self._template = deepcopy(trainee.model)
+        self._weights, _ = split_parameters(self._template)
 
     def __call__(self, *purpose: str | int) -> list[Tensor]:
         """In the order of the model's parameters; overwritten by the next call."""
         with seeded(self._seed, "noise", *purpose):
-            for module in self._modules:
-                module.reset_parameters()  # type: ignore[operator]
+            self._initialise(self._template)
         return [weight.detach() for weight in self._weights]

@@ -29,6 +29,8 @@ benchmarks. With all 10,000 of Permuted MNIST measuring would take longer than t
 
 START: dict[str, Any] = {"task": 0, "step": 0, "accuracy_sum": 0.0}
 
+MAX_STACK, CACHE_BYTES = 12, 6_000_000
+
 Report = Callable[[str, Run, dict[str, Any]], None]
 """Called with what happened, the run, and details:
 
@@ -63,23 +65,28 @@ class Student:
 
 def train_runs(
     runs: Sequence[tuple[Run, RunFolder]],
-    dataset: Dataset | None,
+    data: "Dataset | Streams | None",
     *,
     report: Report = lambda event, run, details: None,
     stop: Callable[[], bool] = lambda: False,
     checkpoint_seconds: float = 60.0,
 ) -> None:
-    """Train runs to their end; those that fit together in stacks. Whoever calls holds the folders' locks."""
-    streams = Streams(dataset)
+    """Train runs to their end; those that fit together in stacks. Whoever calls holds the folders' locks.
+
+    Given `Streams`, the data set is released once they are made, if nobody else holds it.
+    """
+    streams = data if isinstance(data, Streams) else Streams(data)
     students = [_resume(run, folder, streams, report) for run, folder in runs]
+    streams.release_dataset()
     stacks: dict[tuple[Any, ...], list[Student]] = {}
     for student in students:
         if student is not None:
             stacks.setdefault(_shape(student), []).append(student)
     for members in stacks.values():
-        if not stop():
-            members.sort(key=lambda student: (student.trainee.recipe, student.run.seed))
-            _Loop(members, report, stop, checkpoint_seconds).go()
+        members.sort(key=lambda student: (student.trainee.recipe, student.run.seed))
+        for start in range(0, len(members), size := _best_size(members[0])):
+            if not stop():
+                _Loop(members[start : start + size], report, stop, checkpoint_seconds).go()
 
 
 class Streams:
@@ -95,6 +102,10 @@ class Streams:
         if key not in self._streams:
             self._streams[key] = run.make_stream(self._dataset)
         return self._streams[key]
+
+    def release_dataset(self) -> None:
+        """Streams keep of it what they need."""
+        self._dataset = None
 
     def span(self, stream: Stream) -> Span | None:
         if id(stream) not in self._spans:
@@ -119,7 +130,7 @@ def _resume(run: Run, folder: RunFolder, streams: Streams, report: Report) -> St
     span = None
     if MLPStack.fits(model) and stream.same_inputs and all(rule.scales_only for rule in method.rules):
         span = streams.span(stream)
-    trainee = Trainee(model, run.seed, run.lr, method.rules, span)
+    trainee = Trainee(model, run.seed, run.lr, method.rules, span, run.init, run.method)
     return Student(run, folder, stream, trainee, **position, tensors=tensors)
 
 
@@ -130,6 +141,22 @@ def _shape(student: Student) -> tuple[Any, ...]:
     stackable = MLPStack.fits(student.trainee.model)
     schedule = (run.benchmark, run.images, run.batch_size, run.epochs, run.tasks)
     return (stackable, weights, span and span.basis.shape, schedule, student.task, student.step)
+
+
+def _best_size(student: Student) -> int:
+    """How many runs to train at once: their weights should stay in the processor's cache."""
+    span, first = student.trainee.span, max(student.trainee.model.parameters(), key=lambda weight: weight.numel())
+    rows = first.numel() // len(first) if span is None else span.basis.shape[1]
+    return max(1, min(MAX_STACK, CACHE_BYTES // (4 * rows * len(first))))
+
+
+def _checked(data: Task, run: Run, task: int) -> Task:
+    for what, count in (("inputs", len(data.inputs)), ("labels", len(data.labels))):
+        if count != run.images:
+            raise ValueError(
+                f"task {task} of {run.benchmark} has {count} {what}, not the {run.images} images of the run"
+            )
+    return data
 
 
 class _Loop:
@@ -147,14 +174,17 @@ class _Loop:
                 self._save("stopped")
                 return
             done = self._students and self._students[0].finished
-            if done or self._stop() or self._due():
-                self._save("done" if done else "stopped" if self._stop() else "running")
-            if done or self._stop():
+            stopped = self._stop()  # asked once: a signal may come at any moment
+            if done or stopped or self._due():
+                self._save("done" if done else "stopped" if stopped else "running")
+            if done or stopped:
                 return
 
     def _train_task(self, task: int) -> None:
         run, resumed = self._students[0].run, self._students[0].step > 0
-        data = [student.stream.task(task) for student in self._students]
+        streams = {id(student.stream): student.stream for student in self._students}
+        tasks = {key: _checked(stream.task(task), run, task) for key, stream in streams.items()}
+        data = [tasks[id(student.stream)] for student in self._students]
         if not resumed:
             for index, student in enumerate(self._students):
                 if any(rule.restarts(task) for rule in student.trainee.rules):

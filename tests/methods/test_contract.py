@@ -1,0 +1,233 @@
+"""What every method has to do. A method that is registered is tested here without anybody writing a test."""
+
+import copy
+import math
+import pickle
+from dataclasses import FrozenInstanceError, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from adalin.methods import Activation, Method, Rule, methods
+from adalin.models import make_model
+from adalin.nn._param_groups import split_parameters
+from adalin.streams import Task
+from adalin.training import Run, RunFolder
+from adalin.training._mlp_stack import MLPStack
+from adalin.training._module_stack import ModuleStack
+from adalin.training._stack import Stack, Trainee
+from adalin.training._train import train_runs
+from synthetic_data import synthetic
+from training_methods import METHODS
+
+SHAPES = {"mlp": (1, 8, 8), "cnn": (3, 16, 16)}
+MODELS = [("mlp", method) for method in METHODS] + [("cnn", method) for method in methods()]
+for_every_method = pytest.mark.parametrize("method", METHODS)
+for_every_model_and_method = pytest.mark.parametrize(("model", "method"), MODELS)
+
+
+def make(model: str, method: str, dtype: torch.dtype = torch.float32) -> nn.Module:
+    torch.manual_seed(1)
+    return make_model(model, SHAPES[model], 10, Method.parse(method).activation).to(dtype)
+
+
+def inputs(model: str, count: int = 6, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.rand(count, *SHAPES[model], generator=torch.Generator().manual_seed(2)).to(dtype)
+
+
+def test_every_registered_method_is_in_this_suite() -> None:
+    assert set(methods()) <= set(METHODS)
+
+
+# its text
+
+
+@for_every_method
+def test_a_methods_text_says_all_of_it(method: str) -> None:
+    parsed = Method.parse(method)
+    assert Method.parse(str(parsed)) == parsed
+    assert str(Method.parse(str(parsed))) == str(parsed)
+
+
+@for_every_method
+def test_every_option_of_a_method_can_be_written_out(method: str) -> None:
+    parsed = Method.parse(method)
+    for part in (parsed.activation, *parsed.rules):
+        if part.name in methods():
+            options = ",".join(f"{option.name}={getattr(part, option.name)}" for option in fields(part))
+            written = Method.parse(f"{part.name}:{options}")
+            assert part in (written.activation, *written.rules)
+
+
+@pytest.mark.parametrize("name", list(methods()))
+def test_a_registered_method_is_a_frozen_dataclass_with_a_name_and_a_summary(name: str) -> None:
+    part = methods()[name]
+    assert part.name == name
+    assert part.summary
+    assert "\n" not in part.summary
+    assert part() == part()
+    assert hash(part()) == hash(part())
+    for option in fields(part):
+        with pytest.raises(FrozenInstanceError):
+            setattr(part(), option.name, option.default)
+
+
+@for_every_method
+def test_a_method_can_be_copied_and_pickled(method: str) -> None:
+    parsed = Method.parse(method)
+    assert copy.deepcopy(parsed) == parsed
+    assert pickle.loads(pickle.dumps(parsed)) == parsed
+
+
+# its networks
+
+
+@for_every_model_and_method
+def test_a_method_builds_networks_whose_every_parameter_gets_a_gradient(model: str, method: str) -> None:
+    network = make(model, method)
+    logits = network(inputs(model, 16))
+    assert logits.shape == (16, 10)
+    F.cross_entropy(logits, torch.arange(16) % 10).backward()
+    assert all(weight.grad is not None and weight.grad.any() for weight in split_parameters(network)[0])
+    for name, parameter in network.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+
+
+@for_every_model_and_method
+def test_a_copy_of_a_network_is_the_same_and_goes_its_own_way(model: str, method: str) -> None:
+    network = make(model, method)
+    copied = copy.deepcopy(network)
+    before = network(inputs(model))
+    assert torch.equal(copied(inputs(model)), before)
+    assert len(list(copied.parameters())) == len(list(network.parameters()))  # what was shared still is
+    with torch.no_grad():
+        for parameter in copied.parameters():
+            parameter.add_(1)
+    assert torch.equal(network(inputs(model)), before)
+    assert not torch.equal(copied(inputs(model)), before)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@for_every_model_and_method
+def test_a_network_keeps_its_dtype(model: str, method: str, dtype: torch.dtype) -> None:
+    network = make(model, method, dtype)
+    logits = network(inputs(model, dtype=dtype))
+    assert logits.dtype == dtype
+    logits.sum().backward()
+    assert {parameter.grad.dtype for parameter in network.parameters()} == {dtype}
+
+
+# its training
+
+
+def trainee(model: str, method: str, dtype: torch.dtype = torch.float32) -> Trainee:
+    return Trainee(make(model, method, dtype), seed=3, lr=0.05, rules=Method.parse(method).rules)
+
+
+def stack(model: str, method: str, dtype: torch.dtype = torch.float32) -> Stack:
+    one = trainee(model, method, dtype)
+    return (MLPStack if MLPStack.fits(one.model) else ModuleStack)([one])
+
+
+def task(model: str, dtype: torch.dtype = torch.float32) -> Task:
+    return Task(inputs(model, 16, dtype), torch.arange(16) % 10)
+
+
+@for_every_model_and_method
+def test_training_keeps_the_dtype_too(model: str, method: str) -> None:
+    trained = stack(model, method, torch.float64)
+    trained.start_task(0, [task(model, torch.float64)])
+    trained.train(torch.arange(16)[None], 8)
+    trained.start_task(1, [task(model, torch.float64)])
+    assert {parameter.dtype for parameter in trained.model(0).parameters()} == {torch.float64}
+
+
+DATA = {
+    "mlp": ("random-label-mnist", synthetic("mnist", shape=(1, 8, 8))),
+    "cnn": ("class-split-cifar100", synthetic("cifar100", shape=(3, 16, 16), classes=10)),
+}
+"""The benchmark that each model is trained on here, and its data."""
+
+
+def define(model: str, method: str, **settings: Any) -> Run:
+    benchmark, data = DATA[model]
+    settings = {"tasks": 2, "epochs": 10, "images": 20, "batch_size": 16, "lr": 0.02, **settings}
+    return Run.define(benchmark, method, 3, data, **settings)
+
+
+def train(model: str, run: Run, out: Path, stop_after: float = math.inf) -> list[dict[str, Any]]:
+    """Train for a number of epochs, or to the end."""
+    epochs = 0
+
+    def count(event: str, run: Run, details: dict[str, Any]) -> None:
+        nonlocal epochs
+        epochs += event == "steps"
+
+    folder = RunFolder(out)
+    with folder.lock():
+        folder.create_or_check(run.config(), {})
+        train_runs([(run, folder)], DATA[model][1], report=count, stop=lambda: epochs >= stop_after)
+    return folder.rows()
+
+
+@for_every_model_and_method
+def test_training_lowers_the_loss_and_goes_on_exactly_where_it_was_stopped(
+    model: str, method: str, tmp_path: Path
+) -> None:
+    run = define(model, method)
+    stream = run.make_stream(DATA[model][1])
+    first = stream.task(0)
+    with torch.no_grad():
+        before = F.cross_entropy(run.make_model(stream, "init", 0)(first.inputs), first.labels).item()
+    whole = train(model, run, tmp_path / "whole")
+    assert len(whole) == 2
+    assert whole[0]["loss"] < before
+
+    stopped = train(model, run, tmp_path / "stopped", stop_after=run.epochs + run.epochs // 2)
+    checkpoint = RunFolder(tmp_path / "stopped").load(pytest.fail)
+    assert checkpoint is not None
+    assert (checkpoint.position["task"], checkpoint.position["step"]) == (1, run.steps_per_task // 2)
+    assert stopped == whole[:1]
+    assert train(model, run, tmp_path / "stopped") == whole
+
+
+# its rules
+
+
+RULES = [name for name, part in methods().items() if issubclass(part, Rule)]
+
+
+@pytest.mark.parametrize("model", ["mlp", "cnn"])
+@pytest.mark.parametrize("rule", [*RULES, "shrink-perturb:every=task"])
+def test_a_rule_never_touches_an_alpha(rule: str, model: str) -> None:
+    alphas = []
+    for method in ("adalin-tanh", f"adalin-tanh+{rule}"):
+        trained = stack(model, method)
+        trained.start_task(0, [task(model)])
+        trained.train(torch.arange(16)[None], 16)  # one step: the gradient is the same with and without the rule
+        trained.start_task(1, [task(model)])
+        alphas.append([alpha.clone() for alpha in split_parameters(trained.model(0))[1]])
+    for without, with_rule in zip(*alphas, strict=True):
+        assert torch.equal(without, with_rule)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_keeps_zeros_at_zero(rule: str) -> None:
+    """Networks in a stack are padded with units that have to stay out of the way."""
+    part = methods()[rule]()
+    assert isinstance(part, Rule)
+    weights, zeros = [torch.zeros(2, 3, 4)], lambda: [torch.zeros(2, 3, 4)]
+    part.start_task(weights, zeros, 1)
+    part.before_update(weights, 0.1)
+    part.after_update(weights, zeros)
+    assert not weights[0].any()
+
+
+@pytest.mark.parametrize("name", list(methods()))
+def test_a_method_is_an_activation_or_a_rule(name: str) -> None:
+    assert issubclass(methods()[name], Activation | Rule)

@@ -1,0 +1,301 @@
+"""Methods as texts: what they mean, and what is said about those that mean nothing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from adalin import AdaLin, register_activation
+from adalin.methods import Activation, Method, Rule, methods, register_method
+from adalin.methods._activations import AdaLin as AdaLinMethod
+from adalin.methods._activations import Baseline, LeakyReLU, Registered
+from adalin.methods._l2 import L2
+from adalin.methods._scratch import Scratch
+from adalin.nn import activations
+from adalin.training import Run, RunFolder
+from adalin.training._train import train_runs
+from registries import forget_later
+from synthetic_data import synthetic
+
+
+@pytest.fixture(autouse=True)
+def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    forget_later(monkeypatch)
+
+
+def message(text: str, **defaults: Any) -> str:
+    with pytest.raises(ValueError) as error:  # noqa: PT011, whoever calls compares the whole text
+        Method.parse(text, **defaults)
+    return str(error.value)
+
+
+# what texts mean
+
+
+@pytest.mark.parametrize(
+    ("text", "method", "written"),
+    [
+        ("baseline", Method(), "baseline"),
+        ("relu", Method(), "baseline"),
+        ("tanh", Method(Baseline("tanh")), "tanh"),
+        ("baseline:base=tanh", Method(Baseline("tanh")), "tanh"),
+        ("adalin", Method(AdaLinMethod()), "adalin"),
+        ("adalin-relu", Method(AdaLinMethod()), "adalin"),
+        ("adalin-tanh", Method(AdaLinMethod("tanh")), "adalin-tanh"),
+        ("adalin:base=tanh,gate=linear", Method(AdaLinMethod("tanh", "linear")), "adalin-tanh:gate=linear"),
+        ("l2", Method(Baseline(), (L2(),)), "l2"),
+        ("relu+l2", Method(Baseline(), (L2(),)), "l2"),
+        ("l2:strength=1e-2+gelu", Method(Baseline("gelu"), (L2(),)), "gelu+l2"),
+        (
+            "scratch+adalin+l2:strength=0.5",
+            Method(AdaLinMethod(), (Scratch(), L2(0.5))),
+            "adalin+scratch+l2:strength=0.5",
+        ),
+        # The base has torch's slope, the method the one that Lillo & Cheney tuned.
+        ("leaky_relu", Method(LeakyReLU(0.7)), "leaky_relu"),
+        ("baseline:base=leaky_relu", Method(Baseline("leaky_relu")), "baseline:base=leaky_relu"),
+        # "1e+20" would be two parts.
+        ("l2:strength=1e20", Method(Baseline(), (L2(1e20),)), "l2:strength=1e20"),
+        ("l2:strength=1e-20", Method(Baseline(), (L2(1e-20),)), "l2:strength=1e-20"),
+        (
+            "l2:strength=0.1234567890123456",
+            Method(Baseline(), (L2(0.1234567890123456),)),
+            "l2:strength=0.1234567890123456",
+        ),
+    ],
+)
+def test_a_text_stands_for_a_method_that_is_written_in_one_way(text: str, method: Method, written: str) -> None:
+    assert Method.parse(text) == method
+    assert str(method) == written
+    assert Method.parse(written) == method
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("baseline", "gelu"),
+        ("l2", "gelu+l2"),
+        ("adalin", "adalin-gelu"),
+        ("no-gate", "no-gate:base=gelu"),
+        ("tanh", "tanh"),
+        ("adalin-tanh", "adalin-tanh"),
+        ("adalin:base=tanh", "adalin-tanh"),
+        ("crelu", "crelu"),
+    ],
+)
+def test_a_default_base_is_for_those_methods_that_have_one_and_do_not_say_it(text: str, written: str) -> None:
+    assert str(Method.parse(text, base="gelu")) == written
+    assert Method.parse(text, base=None) == Method.parse(text)
+
+
+@pytest.mark.parametrize(("text", "slope"), [("leaky_relu", 0.7), ("leaky_relu:negative_slope=0.25", 0.25)])
+def test_an_option_reaches_the_layer(text: str, slope: float) -> None:
+    layer = Method.parse(text).activation.layers()(4)
+    assert layer(torch.tensor([[-1.0, 2.0]])).tolist() == [[pytest.approx(-slope), 2.0]]
+
+
+def test_prelu_starts_from_its_usual_slope_and_adalin_from_random_ones() -> None:
+    prelu, adalin = (Method.parse(text).activation.layers()(50).alpha for text in ("prelu", "adalin"))
+    assert prelu.tolist() == [0.25] * 50
+    assert 0 <= min(adalin.tolist()) < 0.2 < 0.8 < max(adalin.tolist()) < 1
+
+
+# what is wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "adalin+crelu",
+            "method 'adalin+crelu' has more than one activation; join one with rules such as l2 or scratch",
+        ),
+        ("relu+tanh", "method 'relu+tanh' has more than one activation; join one with rules such as l2 or scratch"),
+        ("l2+l2", "method 'l2+l2' has a rule twice"),
+        ("adalin+l2+l2:strength=1", "method 'adalin+l2+l2:strength=1' has a rule twice"),
+        ("l2:strenght=1", "method 'l2' has no option 'strenght' (did you mean 'strength'?); it has: strength"),
+        ("crelu:base=tanh", "method 'crelu' has no option 'base'; it has: match"),
+        ("linear:base=tanh", "method 'linear' has no option 'base'; it has: none"),
+        ("gelu:base=tanh", "method 'gelu' has no option 'base'; it has: none"),
+        ("adalin-gelu:base=tanh", "method 'adalin-gelu' has no option 'base'; it has: gate, granularity"),
+        ("l2:strength", "options of a method are written name:key=value,key=value, each once; got 'l2:strength'"),
+        (
+            "l2:strength=1,strength=2",
+            "options of a method are written name:key=value,key=value, each once; got 'l2:strength=1,strength=2'",
+        ),
+        ("l2:strength=much", "option strength of method 'l2' must be a number, not 'much'"),
+        ("l2:strength=", "option strength of method 'l2' must be a number, not ''"),
+        ("l2:strength=-1", "the strength of l2 must be a number >= 0, not -1.0"),
+        ("l2:strength=nan", "the strength of l2 must be a number >= 0, not nan"),
+        ("l2:strength=inf", "the strength of l2 must be a number >= 0, not inf"),
+        ("shrink-perturb:shrink=1.5", "the shrink of shrink-perturb must be between 0 and 1, not 1.5"),
+        ("shrink-perturb:noise=-1", "the noise of shrink-perturb must be a number >= 0, not -1.0"),
+        ("shrink-perturb:every=epoch", "shrink-perturb acts every 'step' or every 'task', not 'epoch'"),
+        ("leaky_relu:negative_slope=nan", "the negative_slope of leaky_relu must be a finite number, not nan"),
+        ("adalin:granularity=net", "granularity is 'neuron', 'layer' or 'network', not 'net'"),
+        ("crelu:match=double", "match is 'units', 'params' or 'half', not 'double'"),
+        (
+            "adalin:gate=cosin",
+            "unknown gate 'cosin' (did you mean 'cosine'?); known: cosine, linear, quadratic, none, or a callable",
+        ),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(text: str, expected: str) -> None:
+    assert message(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("adaline", "unknown method 'adaline' (did you mean 'adalin'?); known: baseline, adalin, "),
+        ("shrink_perturb", "unknown method 'shrink_perturb' (did you mean 'shrink-perturb'?); known: "),
+        ("adalin-tan", "unknown method 'adalin-tan' (did you mean 'adalin-tanh'?); known: "),
+        ("L2", "unknown method 'L2' (did you mean 'l2'?); known: "),
+        ("adalin+", "unknown method ''; known: "),
+        ("", "unknown method ''; known: "),
+        ("adalin:base=tan", "unknown base 'tan' (did you mean 'tanh'?); known: relu, tanh, "),
+        ("baseline:base=crelu", "unknown base 'crelu' (did you mean 'relu'?); known: "),
+    ],
+)
+def test_an_unknown_name_is_told_with_what_is_close_and_what_there_is(text: str, start: str) -> None:
+    assert message(text).startswith(start)
+    assert "\n" not in message(text)
+
+
+def test_every_known_method_is_told_once() -> None:
+    known = message("?").partition("known: ")[2].split(", ")
+    assert set(known) == {*methods(), *activations()}
+    assert len(known) == len(set(known))
+
+
+def test_an_unknown_default_base_is_told_too() -> None:
+    assert message("adalin", base="tan").startswith("unknown base 'tan' (did you mean 'tanh'?)")
+
+
+# methods of one's own
+
+
+@dataclass(frozen=True)
+class Cool(Rule):
+    name = "cool"
+    summary = "scales all weights at the start of a task"
+    factor: float = 0.5
+    tasks: int = 3
+    always: bool = False
+    which: str = "all"
+
+    def start_task(self, weights: Sequence[Tensor], fresh: Any, task: int) -> None:
+        for weight in weights:
+            weight.mul_(self.factor)
+
+
+def test_a_registered_rule_has_its_fields_as_options() -> None:
+    assert register_method(Cool) is Cool
+    method = Method.parse("tanh+cool:factor=0.25,tasks=4,always=true,which=some")
+    assert method == Method(Baseline("tanh"), (Cool(0.25, 4, True, "some"),))
+    assert Method.parse(str(method)) == method
+    assert Method.parse("cool:always=False") == Method.parse("cool")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("cool:always=maybe", "option always of method 'cool' must be true or false, not 'maybe'"),
+        ("cool:tasks=1.5", "option tasks of method 'cool' must be a whole number, not '1.5'"),
+        ("cool:factor=x", "option factor of method 'cool' must be a number, not 'x'"),
+        ("cool+cool", "method 'cool+cool' has a rule twice"),
+    ],
+)
+def test_the_options_of_a_registered_rule_are_checked(text: str, expected: str) -> None:
+    register_method(Cool)
+    assert message(text) == expected
+
+
+def test_a_registered_activation_is_a_method() -> None:
+    register_activation("cube", lambda width, dim, **options: Cube(), "x^3")
+    method = Method.parse("cube+l2")
+    assert method == Method(Registered("cube"), (L2(),))
+    assert str(method) == "cube+l2"
+    assert isinstance(method.activation.layers()(3), Cube)
+    assert message("cube:activation=relu") == "method 'cube' has no option 'activation'; it has: none"
+
+
+def test_adalin_on_a_base_of_ones_own_may_be_called_that() -> None:
+    def build(width: int | None, dim: int | None, **options: Any) -> nn.Module:
+        return AdaLin(torch.atan, width, dim=dim, lipschitz=1.0, **options)
+
+    register_activation("adalin-atan", build, "AdaLin on atan")
+    layer = Method.parse("adalin-atan").activation.layers()(3)
+    assert isinstance(layer, AdaLin)
+    assert layer.alpha.numel() == 3
+    assert str(Method.parse("adalin-atan")) == "adalin-atan"
+
+
+def test_activations_of_ones_own_whose_layers_look_the_same_are_not_mixed_up(tmp_path: Path) -> None:
+    def build(slope: float, width: int | None, dim: int | None) -> nn.Module:
+        return AdaLin(nn.LeakyReLU(slope), width, dim=dim)
+
+    data, folders = synthetic("mnist"), []
+    for name, slope in (("steep", 0.9), ("flat", 0.1)):
+        register_activation(name, partial(build, slope), f"AdaLin on a leaky ReLU with slope {slope}")
+    runs = [Run.define("permuted-mnist", name, 3, data, tasks=1, images=20) for name in ("steep", "flat")]
+    for group in (runs, runs[:1], runs[1:]):
+        pairs = [(run, RunFolder(tmp_path / str(len(folders)) / run.method)) for run in group]
+        for run, folder in pairs:
+            folder.create_or_check(run.config(), {})
+        train_runs(pairs, data)
+        folders += [folder for _, folder in pairs]
+    steep, flat, steep_alone, flat_alone = (folder.rows() for folder in folders)
+    assert steep == steep_alone
+    assert flat == flat_alone
+    assert steep != flat
+
+
+class Cube(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x**3
+
+
+def named(name: str, kind: type[Any] = Rule) -> type[Any]:
+    return dataclass(frozen=True)(type("Own", (kind,), {"name": name}))
+
+
+@pytest.mark.parametrize("name", ["l2", "adalin", "baseline", "crelu", "linear", "tanh", "adalin-tanh"])
+def test_a_name_that_already_stands_for_a_method_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"^a method named '{name}' is registered already$"):
+        register_method(named(name, Activation))
+
+
+@pytest.mark.parametrize("name", ["a+b", "a:b", "a,b", "a=b", "a b"])
+def test_a_name_that_could_not_be_parsed_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"^a method's name must not contain '\+', ':', ',', '=' or a space: '"):
+        register_method(named(name))
+
+
+def test_a_class_that_is_no_dataclass_is_refused() -> None:
+    class Own(Rule):
+        name = "own"
+        strength: float = 1.0
+
+    with pytest.raises(TypeError, match=r"^Own must be a dataclass: write @dataclass\(frozen=True\) above it$"):
+        register_method(Own)
+
+
+@pytest.mark.parametrize("default", [None, (1, 2)])
+def test_an_option_that_cannot_be_written_in_a_text_is_refused(default: object) -> None:
+    own = dataclass(frozen=True)(
+        type("Own", (Rule,), {"name": "own", "size": default, "__annotations__": {"size": Any}})
+    )
+    with pytest.raises(TypeError, match=r"^option size of Own needs a default: a text, a number or a bool$"):
+        register_method(own)
+    assert "own" not in methods()
+
+
+def test_methods_cannot_be_changed_behind_the_registry() -> None:
+    methods().clear()
+    assert "adalin" in methods()

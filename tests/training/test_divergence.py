@@ -1,0 +1,121 @@
+"""A run whose outputs are not finite ends before that step, with what it was, and disturbs nobody."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from adalin._seeds import generator
+from adalin.training import Run, RunFolder
+from adalin.training._execute import one_thread
+from adalin.training._mlp_stack import MLPStack
+from adalin.training._module_stack import ModuleStack
+from adalin.training._span import Span
+from adalin.training._stack import Stack, Trainee
+from tiny_runs import data_of, define, outcome, tensor_digest, train
+
+# The first blow up at once. The others grow by -(1 - lr * strength) in every step, for a task and then some.
+DIVERGING = [
+    *(("random-label-mnist", method, {"lr": 1e4}) for method in ("adalin", "baseline", "no-gate")),
+    *(("permuted-mnist", method, {"lr": 1e4}) for method in ("adalin", "shrink-perturb")),
+    ("class-split-cifar100", "adalin", {"lr": 1e4}),
+    *(
+        (benchmark, "adalin+l2:strength=26", {"lr": 0.1, "tasks": 6})
+        for benchmark in ("random-label-mnist", "permuted-mnist", "class-split-cifar100")
+    ),
+]
+
+
+def step_by_step(one: Run, steps: int) -> tuple[Stack, Tensor]:
+    """A network after so many steps, each made by itself, and the inputs of the next."""
+    stream = one.make_stream(data_of(one.benchmark.removesuffix("-v1")))
+    model = one.make_model(stream, "init", 0)
+    span = Span.of(stream.task(0).inputs.flatten(1)) if stream.same_inputs else None
+    trainee = Trainee(model, one.seed, one.lr, one.parsed_method.rules, span)
+    stack = (MLPStack if MLPStack.fits(model) else ModuleStack)([trainee])
+    per_task = one.steps_per_task
+    for task in range(one.tasks):
+        data, made = stream.task(task), 0
+        stack.start_task(task, [data])
+        for epoch in range(one.epochs):
+            order = torch.randperm(one.images, generator=generator(one.seed, "order", task, epoch))
+            for batch in order.split(one.batch_size):
+                if task * per_task + made == steps:
+                    return stack, data.inputs[batch]
+                assert stack.train(batch[None], one.batch_size, made).isfinite().all()
+                made += 1
+    raise AssertionError("there are not so many steps")
+
+
+@pytest.mark.parametrize(("benchmark", "method", "settings"), DIVERGING)
+def test_a_diverged_run_is_kept_as_it_was_before_its_outputs_were_not_finite(
+    benchmark: str, method: str, settings: dict[str, float], tmp_path: Path
+) -> None:
+    one = define(benchmark, method, **settings)
+    events: list[str] = []
+    result = train([one], tmp_path, report=lambda event, run, details: events.append(event))[one]
+    assert events[-1] == "diverged"
+    position = result["position"]
+    assert position["state"] == "diverged"
+    assert len([name for name in result if name.startswith("row")]) == position["task"]
+    assert position["task"] > 0 or "tasks" not in settings
+
+    with one_thread():
+        stack, inputs = step_by_step(one, position["task"] * one.steps_per_task + position["step"])
+        state = stack.state(0)
+        outputs = stack.model(0)(inputs)
+    assert {name: tensor_digest(tensor.contiguous()) for name, tensor in state.items()} == {
+        name: result[name] for name in state
+    }
+    assert all(tensor.isfinite().all() for tensor in state.values())
+    assert not outputs.isfinite().all()
+
+
+def test_a_diverged_run_stays_diverged(tmp_path: Path) -> None:
+    one = define("random-label-mnist", "adalin", lr=1e4)
+    train([one], tmp_path)
+    before = {path: path.read_bytes() for path in (tmp_path / one.folder).iterdir()}
+    events: list[str] = []
+    train([one], tmp_path, report=lambda event, run, details: events.append(event))
+    assert events[-1] == "diverged"
+    assert "steps" not in events
+    assert {path: path.read_bytes() for path in (tmp_path / one.folder).iterdir()} == before
+
+
+@pytest.mark.parametrize("benchmark", ["random-label-mnist", "permuted-mnist", "class-split-cifar100"])
+def test_neighbours_of_diverging_runs_are_not_disturbed(benchmark: str, tmp_path: Path) -> None:
+    healthy = [define(benchmark, method, seed) for method in ("adalin", "adalin+l2", "tanh") for seed in (0, 1)]
+    ill = [define(benchmark, "adalin", seed, lr=1e4) for seed in (0, 1)]
+    ill += [define(benchmark, "adalin+l2:strength=26", lr=0.1), define(benchmark, "baseline", lr=1e30)]
+    together, alone = train(healthy + ill, tmp_path / "together"), train(healthy, tmp_path / "alone")
+    for one in healthy:
+        assert together[one] == alone[one], one
+    for one in ill:
+        assert together[one] == train([one], tmp_path / "ill")[one], one
+        assert together[one]["position"]["state"] == "diverged"
+
+
+def test_a_resume_inside_a_task_diverges_at_the_same_step(tmp_path: Path) -> None:
+    one = define("random-label-mnist", "adalin+l2:strength=26", lr=0.1, tasks=6)
+    whole = train([one], tmp_path / "whole")[one]
+    for _ in range(6 * one.epochs):
+        seen: list[str] = []
+        train(
+            [one],
+            tmp_path / "stopped",
+            report=lambda event, run, details, seen=seen: seen.append(event),
+            stop=lambda seen=seen: "steps" in seen,
+        )
+    assert outcome(tmp_path / "stopped" / one.folder) == whole
+
+
+@pytest.mark.parametrize("lr", [1e30, 1e300])
+def test_a_row_of_a_network_that_broke_in_its_last_step_is_written(lr: float, tmp_path: Path) -> None:
+    settings = {"images": 16, "epochs": 1, "tasks": 1}
+    broken, healthy = (define("random-label-mnist", "adalin", lr=one, **settings) for one in (lr, 0.01))
+    result = train([broken, healthy], tmp_path / "together")
+    assert result[healthy] == train([healthy], tmp_path / "alone")[healthy]
+    (row,) = RunFolder(tmp_path / "together" / broken.folder).rows()
+    assert row["loss"] is None
+    assert row["online_accuracy"] is not None

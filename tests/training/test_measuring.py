@@ -1,0 +1,38 @@
+"""Measuring does not move training."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from adalin.metrics import Probe, _registry, register_metric
+from tiny_runs import define, train
+
+
+def draw(probe: Probe) -> float:
+    """A metric that draws from every random state there is and looks at everything."""
+    np.random.rand(3)
+    probe.model(probe.inputs[:3])
+    return torch.rand(7).sum().item() + torch.randn(5).sum().item() + probe.loss
+
+
+@pytest.mark.parametrize("benchmark", ["random-label-mnist", "permuted-mnist", "class-split-cifar100"])
+def test_metrics_that_draw_random_numbers_change_no_weights(
+    benchmark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [define(benchmark, method) for method in ("adalin", "shrink-perturb", "scratch")]
+    before = train(runs, tmp_path / "before")
+    with monkeypatch.context() as patch:
+        patch.setattr(_registry, "_REGISTRY", dict(_registry._REGISTRY))
+        register_metric("draw", draw, "draws")
+        with_draws = train(runs, tmp_path / "with draws")
+        _registry._REGISTRY.clear()
+        without = train(runs, tmp_path / "without")
+
+    def weights(outcomes: dict[Any, dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{name: value for name, value in one.items() if "row" not in name} for one in outcomes.values()]
+
+    assert weights(before) == weights(with_draws) == weights(without)
+    assert len({str(rows) for rows in map(list, (before.values(), with_draws.values(), without.values()))}) == 3
