@@ -93,7 +93,7 @@ def test_a_stack_of_mlps_trains_as_ordinary_modules_do_in_float32(method: str) -
 def test_training_in_the_span_of_the_inputs_is_the_same_training(method: str) -> None:
     tasks = [data(seed, torch.float64, FEATURES) for seed in (0, 1)]
     spans = [Span.of(task.inputs) for task in tasks]
-    assert all(span is not None and span.basis.shape == (FEATURES, 64) for span in spans)
+    assert all(span is not None and span.basis.shape == (FEATURES, IMAGES) for span in spans)
     members = [trainee(Method.parse(method), seed, torch.float64, spans[seed]) for seed in (0, 1)]
     compare(MLPStack, members, [tasks, tasks], 1e-12)
 

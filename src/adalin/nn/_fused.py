@@ -34,8 +34,8 @@ def forward(x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
     if _is_prelu(base, gate):
         return out.addcmul_(x - out, alpha)
     for x_, out_, g_, scratch_ in _slices(alpha, x, out):
-        _derivative_into(g_, x_, out_ if y.dtype == out.dtype else None, base)
-        _gate_into(g_, g_, scratch_, base, gate)
+        derivative_into(g_, x_, out_ if y.dtype == out.dtype else None, base)
+        gate_into(g_, g_, scratch_, base, gate)
         out_.addcmul_(g_.mul_(x_), alpha)
     return out
 
@@ -48,8 +48,8 @@ def backward(grad: Tensor, x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> 
         return through.addcmul_(blocked, alpha), blocked.mul_(x).sum_to_size(alpha.shape)
     grad_x, grad_alpha = torch.empty_like(x), torch.zeros_like(alpha)
     for x_, grad_, grad_x_, g_, scratch_ in _slices(alpha, x, grad, grad_x):
-        _derivative_into(grad_x_, x_, None, base)
-        _gate_into(g_, grad_x_, scratch_, base, gate)
+        derivative_into(grad_x_, x_, None, base)
+        gate_into(g_, grad_x_, scratch_, base, gate)
         grad_x_.addcmul_(g_, alpha).mul_(grad_)
         grad_alpha += g_.mul_(x_).mul_(grad_).sum_to_size(alpha.shape)
     return grad_x, grad_alpha
@@ -100,7 +100,7 @@ def _scratch(like: Tensor) -> tuple[Tensor, Tensor]:
     return kept[:n].view(like.shape), kept[SLICE : SLICE + n].view(like.shape)
 
 
-def _derivative_into(out: Tensor, x: Tensor, y: Tensor | None, base: Base) -> None:
+def derivative_into(out: Tensor, x: Tensor, y: Tensor | None, base: Base) -> None:
     """out = phi'(x); y is phi(x) if it is at hand."""
     if base.phi is torch.tanh and y is not None:
         torch.addcmul(_scalar(1.0, x.dtype), y, y, value=-1, out=out)  # 1 - tanh^2
@@ -113,7 +113,7 @@ def _derivative_into(out: Tensor, x: Tensor, y: Tensor | None, base: Base) -> No
         out.copy_(base.derivative(x, y))
 
 
-def _gate_into(out: Tensor, slope: Tensor, scratch: Tensor, base: Base, gate: Gate) -> None:
+def gate_into(out: Tensor, slope: Tensor, scratch: Tensor, base: Base, gate: Gate) -> None:
     """out = gate(|slope| / L); scratch is overwritten."""
     ratio = slope if base.lipschitz == 1 else torch.mul(slope, base.inverse_lipschitz[slope.dtype], out=out)
     if gate is not cosine:

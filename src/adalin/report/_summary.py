@@ -45,12 +45,14 @@ def spread(values: Sequence[float]) -> tuple[float, float]:
 
 
 def summarise(results: Sequence[Result]) -> list[Summary]:
-    """One summary per setting, in the order in which they appear; named apart where methods differ in settings only."""
+    """One summary per setting, in the order in which they appear; a method with several is named with what differs."""
     settings: dict[str, list[Result]] = {}
     for result in results:
         settings.setdefault(result.run.folder.parent.name, []).append(result)
-    names = [members[0].run.method for members in settings.values()]
-    return [
-        Summary(name if names.count(name) == 1 else folder, members)
-        for (folder, members), name in zip(settings.items(), names, strict=True)
-    ]
+    configs = [members[0].run.config() for members in settings.values()]
+    names = []
+    for config in configs:
+        others = [other for other in configs if other["method"] == config["method"]]
+        differing = [name for name in config if name != "seed" and any(other[name] != config[name] for other in others)]
+        names.append(" ".join((config["method"], *(f"{name}={config[name]}" for name in differing))))
+    return [Summary(name, members) for name, members in zip(names, settings.values(), strict=True)]

@@ -1,29 +1,32 @@
 """Results as a table for the terminal."""
 
 from collections.abc import Sequence
+from statistics import mean
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from adalin.report._summary import Summary, spread
+from adalin.report._summary import Summary
 
 
 def results_table(summaries: Sequence[Summary], title: str) -> Table:
     """Per method: online accuracy in the first and last task and over all, and how far its runs are."""
-    table = Table(title=title, title_justify="left", title_style="bold")
-    for name in ("method", "seeds", "first task", "last task", "all tasks", "test", "runs"):
-        table.add_column(name, justify="left" if name in ("method", "runs") else "right", no_wrap=name == "method")
+    tested = any(summary.tasks and summary.total("test_accuracy") for summary in summaries)
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    table.add_column("method", overflow="fold")
+    for name in ("seeds", "first task", "last task", "all tasks", *(["test, all tasks"] if tested else [])):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("runs")
     for summary in summaries:
-        cells = ["-"] * 4
+        cells = ["-"] * (3 + tested)
         if summary.tasks:
-            test = summary.total("test_accuracy")
             cells = [
-                _text(spread(summary.values("online_accuracy", 0))),
-                _text(spread(summary.values("online_accuracy", summary.tasks - 1))),
+                f"{mean(summary.values('online_accuracy', 0)):.3f}",
+                f"{mean(summary.values('online_accuracy', summary.tasks - 1)):.3f}",
                 _text(summary.total()),
-                "-" if test is None else _text(test),
+                *([_text(summary.total("test_accuracy"))] if tested else []),
             ]
-        seeds = " ".join(str(result.run.seed) for result in summary.results)
-        table.add_row(summary.method, seeds, *cells, _states(summary))
+        table.add_row(summary.method, str(len(summary.results)), *cells, _states(summary))
     return table
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from adalin.nn import AdaLin, CReLU, DeepFourier, Interpolation
 from adalin.nn._bases import MODULES, Base, module_base
+from adalin.nn._fused import derivative_into, gate_into
 from adalin.nn._gates import linear, none
 from adalin.nn._registry import Fixed
 
@@ -20,7 +21,8 @@ from adalin.nn._registry import Fixed
 @lru_cache
 def row_of_ones(runs: int, length: int, dtype: torch.dtype) -> Tensor:
     """(runs, 1, length): the product with it is a sum, by the same kernels for any number of runs."""
-    return torch.ones(runs, 1, length, dtype=dtype)
+    aligned = -(-length // 16) * 16
+    return torch.ones(runs, 1, aligned, dtype=dtype)[..., :length]
 
 
 class Kernel(ABC):
@@ -64,7 +66,8 @@ class FixedBase(Kernel):
 
     def forward(self, z: Tensor) -> Tensor:
         y = self._base.phi(z)
-        self._slope = self._base.derivative(z, y)
+        self._slope = torch.empty_like(z)
+        derivative_into(self._slope, z, y, self._base)
         return y
 
     def backward(self, grad: Tensor) -> Tensor:
@@ -112,11 +115,13 @@ class AdaLinKernel(WithAlpha):
 
     def forward(self, z: Tensor) -> Tensor:
         y = self._base.phi(z)
-        self._slope = self._base.derivative(z, y)
+        self._slope = torch.empty_like(z)
+        derivative_into(self._slope, z, y, self._base)
         if self._gate is none:
             self._g, self._products = None, z
         else:
-            self._g = self._gate((self._slope.abs() * self._base.inverse_lipschitz[z.dtype]).clamp_max_(1))
+            self._g = torch.empty_like(z)
+            gate_into(self._g, self._slope, torch.empty_like(z), self._base, self._gate)
             self._products = z * self._g
         return torch.addcmul(y, self._products, self.alpha)
 

@@ -8,10 +8,11 @@ a gradient. It is kept, and scaled by whatever scales all weights, so that the f
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 MULTIPLE = 32
-"""Coordinates are padded with zeros to a multiple of this, so that runs whose images differ in rank can be stacked."""
+"""Ranks are padded to a multiple of this, so that runs whose images differ a little in rank can be stacked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,14 +29,11 @@ class Span:
         if min(images, varying + 1) > 0.9 * features:
             return None
         if images <= varying:
-            basis = torch.linalg.qr(inputs.T.double())[0]
-        else:
-            _, singular, right = torch.linalg.svd(inputs.double(), full_matrices=False)
-            basis = right[singular > singular[0] * 1e-12].T
+            return cls(torch.linalg.qr(inputs.T.double())[0])
+        _, singular, right = torch.linalg.svd(inputs.double(), full_matrices=False)
+        basis = right[singular > singular[0] * 1e-12].T
         width = -(-basis.shape[1] // MULTIPLE) * MULTIPLE
-        if width > 0.9 * features:
-            return None
-        return cls(torch.nn.functional.pad(basis, (0, width - basis.shape[1])))
+        return None if width > 0.9 * features else cls(F.pad(basis, (0, width - basis.shape[1])))
 
     def coordinates(self, inputs: Tensor) -> Tensor:
         return (inputs.double() @ self.basis).to(inputs.dtype)
