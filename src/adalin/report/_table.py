@@ -12,11 +12,11 @@ from adalin.report._summary import Summary
 def results_table(summaries: Sequence[Summary], title: str) -> Table:
     """Per method: online accuracy in the first and last task and over all, and how far its runs are."""
     tested = any(summary.tasks and summary.total("test_accuracy") for summary in summaries)
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
-    table.add_column("method", overflow="fold")
-    for name in ("seeds", "first task", "last task", "all tasks", *(["test, all tasks"] if tested else [])):
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("method", min_width=22)
+    for name in ("seeds", "task 1", "last", "all tasks", *(["all tasks, test"] if tested else [])):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("runs")
+    table.add_column("runs", min_width=4)
     for summary in summaries:
         cells = ["-"] * (3 + tested)
         if summary.tasks:
