@@ -168,7 +168,7 @@ def _overhead() -> Result:
             folder.create_or_check(run.config(), manifest(run, dataset, threads=1))
         MLPStack.train = timed  # type: ignore[method-assign]
         try:
-            train_runs(folders, dataset, checkpoint_seconds=5)
+            train_runs(folders, dataset)
         finally:
             MLPStack.train = train  # type: ignore[method-assign]
         total = time.perf_counter() - started[0]

@@ -32,7 +32,7 @@ def forward(x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
     y = base.phi(x)  # in x's own dtype: alpha = 0 must give torch's phi to the bit
     x, out = x.to(alpha.dtype), y.to(alpha.dtype)
     if _is_prelu(base, gate):
-        return out.addcmul_(x - out, alpha)
+        return out.addcmul_(torch.sub(x, out, out=_scratch(x)), alpha)
     for x_, out_, g_, scratch_ in _slices(alpha, x, out):
         derivative_into(g_, x_, out_ if y.dtype == out.dtype else None, base)
         gate_into(g_, g_, scratch_, base, gate)
@@ -43,7 +43,8 @@ def forward(x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
 def backward(grad: Tensor, x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> tuple[Tensor, Tensor]:
     if _is_prelu(base, gate):
         through = torch.ops.aten.threshold_backward(grad, x, 0)
-        blocked = grad - through if _all_finite(grad) else grad.masked_fill(x > 0, 0)
+        finite = _all_finite(grad)
+        blocked = torch.sub(grad, through, out=_scratch(grad)) if finite else grad.masked_fill(x > 0, 0)
         # One sum over the whole batch, as in PyTorch's PReLU: the same bits.
         return through.addcmul_(blocked, alpha), blocked.mul_(x).sum_to_size(alpha.shape)
     grad_x, grad_alpha = torch.empty_like(x), torch.zeros_like(alpha)
@@ -71,11 +72,11 @@ def _slices(alpha: Tensor, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
     """
     x = tensors[0]
     if x.numel() <= SLICE or alpha.shape[0] > 1:
-        yield *tensors, *_scratch(x)
+        yield *tensors, _scratch(x), _scratch(x, 1)
         return
     rows = max(1, SLICE * x.shape[0] // x.numel())
     for slices in zip(*(tensor.split(rows) for tensor in tensors), strict=True):
-        yield *slices, *_scratch(slices[0])
+        yield *slices, _scratch(slices[0]), _scratch(slices[0], 1)
 
 
 class _Kept(threading.local):
@@ -88,16 +89,16 @@ class _Kept(threading.local):
 _kept = _Kept()
 
 
-def _scratch(like: Tensor) -> tuple[Tensor, Tensor]:
-    """Two buffers of a slice's shape."""
+def _scratch(like: Tensor, which: int = 0) -> Tensor:
+    """One of two buffers of a slice's shape and layout."""
     n = like.numel()
-    if not SLICE // 8 <= n <= SLICE or not like.is_contiguous():
-        return torch.empty_like(like), torch.empty_like(like)
+    dense = like.is_contiguous() or (like.dim() == 4 and like.is_contiguous(memory_format=torch.channels_last))
+    if not SLICE // 32 <= n <= SLICE or not dense:
+        return torch.empty_like(like)
     if like.dtype not in _kept.buffers:
         with torch.inference_mode(False):  # or no later call could write to it
             _kept.buffers[like.dtype] = torch.empty(2 * SLICE, dtype=like.dtype, device="cpu")
-    kept = _kept.buffers[like.dtype]
-    return kept[:n].view(like.shape), kept[SLICE : SLICE + n].view(like.shape)
+    return _kept.buffers[like.dtype].as_strided(like.shape, like.stride(), which * SLICE)
 
 
 def derivative_into(out: Tensor, x: Tensor, y: Tensor | None, base: Base) -> None:

@@ -110,8 +110,8 @@ class MLPStack(Stack):
                 flat = given.flatten(1)
                 parts.append(flat if trainee.span is None else trainee.span.coordinates(flat))
             self._first_rows[index] = first_rows[id(given)]
-        inputs = torch.cat(parts).to(self._weights[0].dtype)
-        self._inputs = F.pad(inputs, (0, self._weights[0].shape[1] - inputs.shape[1]))
+        padding = self._weights[0].shape[1] - parts[0].shape[1]
+        self._inputs = torch.cat([F.pad(part, (0, padding)) if padding else part for part in parts])
 
     def train(self, order: Tensor, batch_size: int, first_step: int = 0) -> Tensor:
         runs, images = order.shape

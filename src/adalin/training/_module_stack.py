@@ -46,9 +46,9 @@ class Student:
 
     def __init__(self, trainee: Trainee) -> None:
         # Pooling is nine times as fast with the channels last, and a step of the CNN half as much again.
-        images = any(parameter.dim() == 4 for parameter in trainee.model.parameters())
-        self._format = torch.channels_last if images else torch.contiguous_format
-        self._model = trainee.model.to(memory_format=self._format).train()  # type: ignore[call-overload]
+        self._images = any(isinstance(module, nn.Conv2d) for module in trainee.model.modules())
+        layout = torch.channels_last if self._images else torch.contiguous_format
+        self._model = trainee.model.to(memory_format=layout).train()  # type: ignore[call-overload]
         self._lr, self._rules = trainee.lr, trainee.rules
         self._parameters = [parameter.detach() for parameter in trainee.model.parameters()]
         self._weights = [weight.detach()[None] for weight in split_parameters(trainee.model)[0]]
@@ -58,7 +58,8 @@ class Student:
 
     def start_task(self, task: int, data: Task, *, resumed: bool) -> None:
         self._task, self._labels = task, data.labels
-        self._inputs = data.inputs.contiguous(memory_format=self._format) if data.inputs.dim() == 4 else data.inputs
+        # Stored with the channels last, so that batches are too.
+        self._inputs = data.inputs.permute(0, 2, 3, 1).contiguous() if self._images else data.inputs
         if not resumed:
             for rule in self._rules:
                 rule.start_task(self._weights, lambda: self._fresh("task", task), task)
@@ -67,7 +68,8 @@ class Student:
         results = []
         for step, rows in enumerate(order.split(batch_size), first_step):
             labels = self._labels.index_select(0, rows)
-            logits = self._model(self._inputs.index_select(0, rows))
+            x = self._inputs.index_select(0, rows)
+            logits = self._model(x.permute(0, 3, 1, 2) if self._images else x)
             gradients = torch.autograd.grad(F.cross_entropy(logits, labels), list(self._model.parameters()))
             for rule in self._before:
                 rule.before_update(self._weights, self._lr)
