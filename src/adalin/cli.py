@@ -189,7 +189,7 @@ class List:
         table("benchmarks", [(name, one.summary, one.paper) for name, one in benchmarks().items()])
         table("methods", [(name, part.summary, part.paper) for name, part in methods().items()])
         table("metrics", [(name, one.summary, one.paper) for name, one in metrics().items()])
-        table("activations", [(name, one.summary, "") for name, one in activations().items()])
+        table("activations", [(name, one.summary, one.paper) for name, one in activations().items()])
         return 0
 
 

@@ -24,6 +24,7 @@ class Activation:
     summary: str
     expansion: int = 1
     """How many outputs each neuron has: the next layer's input is this many times as wide."""
+    paper: str = ""
 
 
 class Fixed(nn.Module):
@@ -75,11 +76,13 @@ def activations() -> Mapping[str, Activation]:
     return MappingProxyType(_REGISTRY)
 
 
-def register_activation(name: str, build: Callable[..., nn.Module], summary: str, *, expansion: int = 1) -> None:
+def register_activation(
+    name: str, build: Callable[..., nn.Module], summary: str, *, expansion: int = 1, paper: str = ""
+) -> None:
     """Make an activation known by name; `build(num_parameters, dim, **options)` returns the layer."""
     if name in _REGISTRY:
         raise ValueError(f"an activation named {name!r} is registered already")
-    _REGISTRY[name] = Activation(build, summary, expansion)
+    _REGISTRY[name] = Activation(build, summary, expansion, paper)
 
 
 def _fixed(name: str, num_parameters: int | None, dim: int | None, **options: Any) -> nn.Module:
@@ -100,14 +103,40 @@ def _concatenated(
     return layer() if dim is None else layer(dim=dim)
 
 
+PAPERS = {
+    "relu": "Nair & Hinton 2010",
+    "gelu": "Hendrycks & Gimpel 2016",
+    "gelu_tanh": "Hendrycks & Gimpel 2016",
+    "silu": "Elfwing et al. 2018",
+    "mish": "Misra 2020",
+    "elu": "Clevert et al. 2016",
+    "selu": "Klambauer et al. 2017",
+    "celu": "Barron 2017",
+    "leaky_relu": "Maas et al. 2013",
+    "hardswish": "Howard et al. 2019",
+}
+ADALIN = "Razavi Rohani et al. 2025"
+
 _REGISTRY: dict[str, Activation] = {}
 for _name in BASES:
-    register_activation(_name, partial(_fixed, _name), f"{_name}, fixed")
+    register_activation(_name, partial(_fixed, _name), f"{_name}, fixed", paper=PAPERS.get(_name, ""))
 register_activation("linear", partial(_fixed, "identity"), "no activation: a deep linear network")
-register_activation("adalin", partial(_per_neuron, AdaLin, {}), "AdaLin on ReLU, or on base=...")
+register_activation("adalin", partial(_per_neuron, AdaLin, {}), "AdaLin on ReLU, or on base=...", paper=ADALIN)
 for _name in BASES:
-    register_activation(f"adalin-{_name}", partial(_per_neuron, AdaLin, {"base": _name}), f"AdaLin on {_name}")
-register_activation("prelu", partial(_per_neuron, AdaLin, {"init": 0.25}), "PReLU with its usual first slope, 0.25")
-register_activation("interpolation", partial(_per_neuron, Interpolation, {}), "learned mix of a base and the identity")
-register_activation("crelu", partial(_concatenated, CReLU), "[relu(x), relu(-x)]", expansion=2)
-register_activation("fourier", partial(_concatenated, DeepFourier), "[sin(x), cos(x)]", expansion=2)
+    _build = partial(_per_neuron, AdaLin, {"base": _name})
+    register_activation(f"adalin-{_name}", _build, f"AdaLin on {_name}", paper=ADALIN)
+register_activation(
+    "prelu",
+    partial(_per_neuron, AdaLin, {"init": 0.25}),
+    "PReLU with its usual first slope, 0.25",
+    paper="He et al. 2015",
+)
+register_activation(
+    "interpolation", partial(_per_neuron, Interpolation, {}), "learned mix of a base and the identity", paper=ADALIN
+)
+register_activation(
+    "crelu", partial(_concatenated, CReLU), "[relu(x), relu(-x)]", expansion=2, paper="Shang et al. 2016"
+)
+register_activation(
+    "fourier", partial(_concatenated, DeepFourier), "[sin(x), cos(x)]", expansion=2, paper="Lewandowski et al. 2024"
+)

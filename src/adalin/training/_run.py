@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 import re
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
@@ -16,6 +15,8 @@ from adalin.data import Dataset
 from adalin.methods import Method
 from adalin.models import INITS, make_model
 from adalin.streams import SCALINGS, Benchmark, Stream, get_benchmark
+
+MAX_LR = 1e30  # more is not finite in float32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +48,7 @@ class Run:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise ValueError(f"{name.replace('_', '-')} must be a whole number of at least {least}, not {value!r}")
-        if not (isinstance(self.lr, float | int) and math.isfinite(self.lr) and self.lr > 0):
+        if not (isinstance(self.lr, float | int) and 0 < self.lr < MAX_LR):
             raise ValueError(f"lr must be a positive number, not {self.lr!r}")
         if self.inputs not in SCALINGS:
             raise ValueError(f"inputs must be one of {', '.join(SCALINGS)}, not {self.inputs!r}")
