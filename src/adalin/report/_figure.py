@@ -17,7 +17,7 @@ def accuracy_figure(
     summaries: Sequence[Summary], *, title: str, note: str = "", metric: str = "online_accuracy"
 ) -> Figure:
     """One line per method: the mean over seeds, with a band of one standard deviation."""
-    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    figure = Figure(figsize=(7.5, 4), layout="constrained")
     axes = figure.subplots()
     for index, summary in enumerate(summaries):
         if not summary.tasks:
@@ -36,7 +36,7 @@ def accuracy_figure(
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", alpha=0.3)
-    axes.legend(frameon=False, ncols=2, fontsize="small")
+    axes.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
     if note:
         figure.supxlabel(note, fontsize="x-small", color="#555555", x=0.01, ha="left")
     return figure
