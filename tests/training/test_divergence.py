@@ -110,7 +110,7 @@ def test_a_resume_inside_a_task_diverges_at_the_same_step(tmp_path: Path) -> Non
     assert outcome(tmp_path / "stopped" / one.folder) == whole
 
 
-@pytest.mark.parametrize("lr", [1e30, 1e300])
+@pytest.mark.parametrize("lr", [1e30, 1e38])
 def test_a_row_of_a_network_that_broke_in_its_last_step_is_written(lr: float, tmp_path: Path) -> None:
     settings = {"images": 16, "epochs": 1, "tasks": 1}
     broken, healthy = (define("random-label-mnist", "adalin", lr=one, **settings) for one in (lr, 0.01))

@@ -97,7 +97,7 @@ class PReLU(WithAlpha):
 
     def forward(self, z: Tensor) -> Tensor:
         self._z = z
-        return torch.relu(z).addcmul_(z.clamp_max(0), self.alpha)
+        return torch.ops.aten._prelu_kernel(z, self.alpha)  # what F.prelu calls, with any shape of alpha
 
     def backward(self, grad: Tensor) -> Tensor:
         through = torch.ops.aten.threshold_backward(grad, self._z, 0)

@@ -16,7 +16,7 @@ from adalin.methods import Method
 from adalin.models import INITS, make_model
 from adalin.streams import SCALINGS, Benchmark, Stream, get_benchmark
 
-MAX_LR = 1e30  # more is not finite in float32
+MAX_LR = 3e38  # more is not finite in float32
 
 
 @dataclass(frozen=True, kw_only=True)
