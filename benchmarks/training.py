@@ -30,7 +30,7 @@ from adalin.training._stack import Stack, Trainee
 from adalin.training._train import Streams, train_runs
 from benchmarks._measure import Result, at_least, at_most, side_by_side
 
-RUNS, IMAGES, BATCH, LR = 10, 1_200, 16, 1e-2
+RUNS, IMAGES, BATCH, LR = 8, 1_200, 16, 1e-2
 STEPS = IMAGES // BATCH
 
 

@@ -29,7 +29,7 @@ benchmarks. With all 10,000 of Permuted MNIST measuring would take longer than t
 
 START: dict[str, Any] = {"task": 0, "step": 0, "accuracy_sum": 0.0}
 
-MAX_STACK, CACHE_BYTES = 12, 5_600_000
+MAX_STACK, CACHE_BYTES = 12, 4_500_000
 
 Report = Callable[[str, Run, dict[str, Any]], None]
 """Called with what happened, the run, and details:
