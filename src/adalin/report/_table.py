@@ -13,7 +13,7 @@ def results_table(summaries: Sequence[Summary], title: str) -> Table:
     """Per method: online accuracy in the first and last task and over all, and how far its runs are."""
     tested = any(summary.tasks and summary.total("test_accuracy") for summary in summaries)
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("method", min_width=22)
+    table.add_column("method", min_width=16)
     for name in ("seeds", "task 1", "last", "all tasks", *(["all tasks, test"] if tested else [])):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("runs", min_width=4)
@@ -41,7 +41,7 @@ def _states(summary: Summary) -> str:
         if result.state == "done":
             states.append("done")
         elif result.state == "diverged":
-            states.append(f"diverged (task {position['task']}, step {position['step']})")
+            states.append(f"diverged (task {position['task'] + 1}, step {position['step']})")
         else:
             states.append(f"{position['task']}/{result.run.tasks} tasks")
     return ", ".join(dict.fromkeys(states))
