@@ -93,7 +93,7 @@ class Run(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Demo:
-    """ReLU and Tanh lose plasticity on random-label MNIST, with AdaLin they do not. Bundled digits, two minutes."""
+    """ReLU and Tanh lose plasticity on random-label MNIST, with AdaLin they do not. Bundled digits, minutes."""
 
     out: Path = Path("runs/demo")
     """Folder of the runs."""
