@@ -2,14 +2,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+DOCS := .venv/.docs
 
-.PHONY: help setup demo test lint check bench clean
+.PHONY: help setup demo test lint check bench docs clean
 
 help:
 	@echo "make demo   networks that lose plasticity beside networks that do not, on the bundled digits"
 	@echo "make test   the whole test suite"
 	@echo "make check  what CI runs: ruff, mypy, and the test suite with the docs' examples"
 	@echo "make bench  speed and memory against PyTorch's own layers and a plain loop; writes benchmarks/latest.json"
+	@echo "make docs   the documentation as a site, in site/"
 
 setup: $(READY)
 
@@ -38,5 +40,14 @@ check: lint test
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
+# Only this target needs what builds the site.
+$(DOCS): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	touch $@
+
+docs: $(DOCS)
+	$(BIN)/zensical build --clean --strict
+	@echo "open site/index.html; search needs a server: $(BIN)/python -m http.server --directory site"
+
 clean:
-	rm -rf .venv
+	rm -rf .venv .cache site

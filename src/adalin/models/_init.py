@@ -24,3 +24,4 @@ def he_normal(model: nn.Module) -> None:
 
 
 INITS: Mapping[str, Callable[[nn.Module], None]] = MappingProxyType({"default": default, "he-normal": he_normal})
+"""By name: what gives a network its first weights, in place, from torch's random state."""

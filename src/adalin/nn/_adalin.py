@@ -30,7 +30,7 @@ class AdaLin(PerNeuron):
         lipschitz: L, where the known or estimated one is not wanted. The gate is 0 wherever |phi'| exceeds it.
         inplace: accepted and ignored, so that the class fits where a library builds `activation(inplace=True)`.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from adalin import AdaLin
         >>> layer = AdaLin("tanh", 100)

@@ -24,7 +24,7 @@ class Concatenated(nn.Module):
 class CReLU(Concatenated):
     """[relu(x), relu(-x)] along `dim`: twice as wide (Shang et al. 2016; Abbas et al. 2023).
 
-    Example:
+    Examples:
         >>> import torch
         >>> from adalin import CReLU
         >>> CReLU()(torch.tensor([[-1.0, 2.0]]))
@@ -38,7 +38,7 @@ class CReLU(Concatenated):
 class DeepFourier(Concatenated):
     """[sin(x), cos(x)] along `dim`: twice as wide (deep Fourier features, Lewandowski et al. 2024).
 
-    Example:
+    Examples:
         >>> import torch
         >>> from adalin import DeepFourier
         >>> DeepFourier()(torch.zeros(1, 2))

@@ -15,7 +15,7 @@ class Interpolation(PerNeuron):
     The alpha-linearization of Lewandowski et al. 2024 with a learned alpha. The arguments are those of `AdaLin`, but
     for the gate and its Lipschitz constant.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from adalin import Interpolation
         >>> Interpolation("relu", 2, init=0.0)(torch.tensor([[-1.0, 1.0]])).detach()

@@ -12,7 +12,7 @@ def param_groups(model: nn.Module, weight_decay: float, **options: Any) -> list[
 
     Decay would pull alpha to 0, which is the base activation that loses plasticity. `options` go to both groups.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from adalin import AdaLin, param_groups
         >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), AdaLin("relu", 8), torch.nn.Linear(8, 2))

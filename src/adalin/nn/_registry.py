@@ -52,7 +52,7 @@ def make_activation(
 
     Of classes and callables only adalin's own get the width and the axis; all get the options.
 
-    Example:
+    Examples:
         >>> from adalin import make_activation
         >>> make_activation("adalin-tanh", 100)
         AdaLin(tanh, num_parameters=100, dim=1, gate=cosine)

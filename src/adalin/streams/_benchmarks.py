@@ -40,6 +40,7 @@ class Benchmark:
 
     @property
     def name(self) -> str:
+        """The id without its version."""
         return self.id.rpartition("-v")[0]
 
 

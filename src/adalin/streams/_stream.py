@@ -32,7 +32,9 @@ class Stream(Protocol):
     same_inputs: ClassVar[bool]
     """Whether every task has the same inputs (and only other labels)."""
 
-    def task(self, index: int) -> Task: ...
+    def task(self, index: int) -> Task:
+        """The task of an index, from 0."""
+        ...
 
 
 KUMAR = {
@@ -43,6 +45,7 @@ KUMAR = {
 """Mean and deviation per channel, for inputs scaled as in Kumar et al. 2023."""
 
 SCALINGS = ("unit", "kumar2023")
+"""How pixels become inputs: [0, 1], or standardised as in Kumar et al. 2023."""
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def convert(
             activations in it; a pattern that matches an activation's own name converts a gate or the output, too.
         skip: glob patterns of what to leave alone.
 
-    Example:
+    Examples:
         >>> from torch import nn
         >>> from adalin import convert
         >>> model = nn.Sequential(nn.Linear(784, 100), nn.ReLU(), nn.Linear(100, 10))
