@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from adalin import __version__ as adalin_version
 from adalin.cli import main
+from tiny_runs import data_of
 
 TINY = ("--tasks", "2", "--epochs", "1", "--images", "48", "--data", "bundled", "--workers", "1")
 RUN = ("run", "random-label-mnist", "--methods", "baseline", "adalin+l2", "--seeds", "3", "4", *TINY)
@@ -135,6 +137,13 @@ def test_data_says_where_it_looks_and_what_is_wrong(adalin, tmp_path):
         ([*RUN, "--inputs", "raw"], "inputs must be one of unit, kumar2023, not 'raw'"),
         ([*RUN, "--workers", "0"], "workers must be at least 1, not 0"),
         ([*RUN, "--plugin", "no_such_module"], "there is no plugin 'no_such_module'"),
+        ([*RUN, "--plugin", "my_lab.py"], "there is no plugin 'my_lab.py': give the name of a module: my_lab"),
+        ([*RUN, "--picture", "curves.doc"], "a picture's name ends in .png, .pdf, .svg, not 'curves.doc'"),
+        ([*RUN, "--picture", "."], "a picture's name ends in"),
+        ([*RUN, "--checkpoint-seconds", "nan"], "checkpoint-seconds must be a number of at least 0, not nan"),
+        ([*RUN, "--checkpoint-seconds", "-1"], "checkpoint-seconds must be a number of at least 0, not -1.0"),
+        (["run", "random-label-cifar10", "--data", "bundled"], "no CIFAR-10 is bundled, MNIST's digits only"),
+        (["data", "fetch", "mnist", "--data", "bundled"], "'bundled' stands for the digits that come with the package"),
         ([*RUN, "--data", "nowhere"], "no MNIST: there is no folder nowhere; run `adalin data fetch mnist"),
         (["run", "class-split-cifar100", "--tasks", "21"], "class-split-cifar100 has 20 tasks at most, not 21"),
         (["show", "nowhere"], "there is no folder nowhere"),
@@ -148,6 +157,135 @@ def test_bad_arguments_get_one_line(adalin, arguments, message):
     assert err.startswith(f"adalin: {message}")
     assert err.count("\n") == 1
     assert not Path("runs").exists()
+
+
+def test_version_is_printed(adalin):
+    assert adalin("--version")[:2] == (0, f"adalin {adalin_version}\n")
+
+
+def test_the_message_about_a_wrong_type_is_short(adalin):
+    _, _, err = adalin(*RUN, "--lr", "fast")
+    assert "Got errors" not in err
+
+
+def test_out_that_is_a_file_is_refused_with_the_right_advice(adalin):
+    Path("taken").touch()
+    code, _, err = adalin(*RUN, "--out", "taken")
+    assert (code, err) == (2, "adalin: taken is a file, and the runs need a folder; choose another one\n")
+
+
+def test_too_many_images_for_the_stream_are_told_before_folders_are_made(adalin, monkeypatch):
+    from adalin.training import _api
+
+    monkeypatch.setattr(_api, "load", lambda name, folder: data_of("class-split-cifar100"))
+    code, _, err = adalin("run", "class-split-cifar100", "--images", "333")
+    assert code == 2
+    assert err.count("\n") == 1
+    assert not Path("runs").exists()
+
+
+def test_bundled_is_a_place_to_look_at_and_a_value_of_the_variable(adalin, monkeypatch):
+    assert "bundled, as given): 5,000 digits of mnist" in adalin("data", "where", "--data", "bundled")[1]
+    monkeypatch.setenv("ADALIN_DATA", "bundled")
+    assert "5,000 bundled MNIST digits" in adalin("data", "verify", "mnist")[1]
+
+
+def test_piped_tables_are_wide_and_narrow_ones_keep_their_columns(tmp_path, adalin):
+    adalin(*RUN, "--methods", "adalin-tanh:granularity=layer,gate=linear+l2:strength=0.001")
+    command = [sys.executable, "-m", "adalin.cli", "show"]
+    environment = _environment()
+    narrow = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={**environment, "COLUMNS": "60"})
+    del environment["COLUMNS"]
+    piped = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment)
+    assert "adalin-tanh:gate=linear,granularity=layer+l2:strength=0.001 " in piped.stdout
+    assert max(map(len, narrow.stdout.splitlines())) <= 60
+    assert re.sub(r"\W", "", "done") in re.sub(r"\W", "", narrow.stdout)
+    assert "…" not in narrow.stdout
+
+
+# Damage: one bad run is told of in one line, and the others are shown and trained
+
+
+def _damage_rows(folder: Path) -> str:
+    lines = (folder / "rows.jsonl").read_text().splitlines(keepends=True)
+    (folder / "rows.jsonl").write_text("".join(lines[1:]))
+    return "is not the row of task 0"
+
+
+def _lose_rows(folder: Path) -> str:
+    (folder / "rows.jsonl").write_text("")
+    return "has 0 rows, but its checkpoint comes after 2 tasks"
+
+
+def _empty_manifest(folder: Path) -> str:
+    (folder / "manifest.json").write_text("{}")
+    return "is not a run that adalin knows"
+
+
+def _rename_method(folder: Path) -> str:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"method": "mine"}))
+    return "unknown method 'mine'"
+
+
+def _break_checkpoint(folder: Path) -> str:
+    for path in folder.glob("checkpoint-*"):
+        path.write_bytes(b"")
+    return "all checkpoints in"
+
+
+@pytest.mark.parametrize("damage", [_damage_rows, _lose_rows, _empty_manifest, _rename_method, _break_checkpoint])
+def test_one_damaged_run_neither_hides_nor_stops_the_others(adalin, damage):
+    adalin(*RUN)
+    bad = next(Path("runs").glob("*/baseline*/seed-3"))
+    message = damage(bad)
+    code, out, err = adalin("show")
+    assert code == 1
+    assert message in err
+    assert err.count("\n") == 1
+    assert re.search(r"baseline +1 .* done", out)
+    assert re.search(r"adalin\+l2 +2 .* done", out)
+    code, out, err = adalin(*RUN, "--tasks", "3")
+    assert len(list(Path("runs").glob("*/*/*/rows.jsonl"))) == 4
+    finished = [rows for name, rows in rows_of(Path("runs")).items() if rows.count(b"\n") == 3]
+    if damage is _empty_manifest:  # which is written anew
+        assert len(finished) >= 3
+    else:
+        assert code == 1
+        assert str(bad) in err
+        assert len(finished) == 3
+
+
+def test_rows_without_a_checkpoint_are_trained_again_with_a_warning(adalin):
+    adalin(*RUN)
+    before = rows_of(Path("runs"))
+    bad = next(Path("runs").glob("*/baseline*/seed-3"))
+    for path in bad.glob("checkpoint-*"):
+        path.unlink()
+    code, out, _ = adalin(*RUN)
+    assert code == 0
+    assert f"warning: {bad} has 2 rows but no checkpoint: the run starts anew" in out
+    assert rows_of(Path("runs")) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--picture", "x.png", "--metric", "acuracy"],
+            "'acuracy' is no number that these runs have; they have task, ",
+        ),
+        (["--picture", "x.png", "--metric", "alpha"], "'alpha' is no number that these runs have"),
+        (["--picture", "x.png", "--metric", "test_accuracy"], "'test_accuracy' is no number that these runs have"),
+        (["--metric", "srank"], "--metric is what a picture shows; name its file with --picture"),
+    ],
+)
+def test_a_metric_that_cannot_be_drawn_is_one_line(adalin, arguments, message):
+    adalin(*RUN)
+    code, _, err = adalin("show", *arguments)
+    assert code == 2
+    assert err.startswith(f"adalin: {message}")
+    assert err.count("\n") == 1
 
 
 def test_a_plugin_registers_methods_for_the_workers_too(adalin, tmp_path):

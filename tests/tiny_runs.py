@@ -13,7 +13,7 @@ from torch import Tensor
 from adalin.data import Dataset, load
 from adalin.streams import get_benchmark
 from adalin.training import Run, RunFolder
-from adalin.training._execute import one_thread
+from adalin.training._execute import engine_settings
 from adalin.training._train import train_runs
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -64,7 +64,7 @@ def define(benchmark: str, method: str, seed: int = 0, **settings: Any) -> Run:
 def train(runs: Sequence[Run], out: Path, dataset: Dataset | None = None, **options: Any) -> dict[Run, Outcome]:
     """Train runs of one benchmark together, from wherever their folders are."""
     pairs = [(run, RunFolder(out / run.folder)) for run in runs]
-    with one_thread(), ExitStack() as locks:
+    with engine_settings(), ExitStack() as locks:
         for run, folder in pairs:
             locks.enter_context(folder.lock())
             folder.create_or_check(run.config(), {"tasks": run.tasks})

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         register_activation,
     )
 
+__version__ = "0.1.0.dev0"
+
 __all__ = [
     "Activation",
     "AdaLin",

@@ -29,6 +29,13 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
+Plugins = Annotated[
+    tuple[str, ...],
+    tyro.conf.arg(help="Modules to import first, which register streams, methods, activations or metrics of your own."),
+]
+Pictures = Annotated[Path | None, tyro.conf.arg(help="Write the curves to this PNG, PDF or SVG file.")]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     benchmark: Positional[str]
@@ -57,14 +64,14 @@ class Settings:
     """Folder of the data sets; else $ADALIN_DATA, else the user's cache. "bundled" for 5,000 digits of MNIST."""
     workers: int = field(default_factory=_cores)
     """Processes, each with one thread."""
-    plugin: tuple[str, ...] = ()
-    """Modules to import first, which register streams, methods, activations or metrics of your own."""
+    plugin: Plugins = ()
 
     def define(self) -> "tuple[list[DefinedRun], Dataset | None]":
-        for plugin in self.plugin:
-            _import_plugin(plugin)
+        _import_plugins(self.plugin)
         from adalin.methods import Method
-        from adalin.training import define_runs
+        from adalin.training import check_workers, define_runs
+
+        check_workers(self.workers)
 
         names = ("tasks", "epochs", "lr", "batch_size", "images", "inputs", "init")
         settings = {name: getattr(self, name) for name in names}
@@ -78,16 +85,19 @@ class Run(Settings):
 
     out: Path = Path("runs")
     """Folder of the runs."""
-    picture: Path | None = None
-    """Write accuracy over tasks to this PNG or PDF file."""
+    picture: Pictures = None
     checkpoint_seconds: float = 60.0
     """How much work may be lost if the process is killed."""
 
     def __call__(self, console: Console) -> int:
+        if self.picture is not None:
+            from adalin.report import check_figure_path
+
+            check_figure_path(self.picture)
         runs, dataset = self.define()
         if dataset is not None:
             hint = "; for the real MNIST: adalin data fetch mnist" if dataset.bundled and self.data is None else ""
-            console.print(f"data: {dataset.source}{hint}")
+            console.print(f"data: {dataset.source}{hint}", soft_wrap=True)
         return _train(runs, self, console)
 
 
@@ -97,8 +107,7 @@ class Demo:
 
     out: Path = Path("runs/demo")
     """Folder of the runs."""
-    picture: Path = Path("runs/demo/demo.png")
-    """Accuracy over tasks."""
+    picture: Pictures = None
     tasks: int = 10
     epochs: int = 200
     seeds: tuple[int, ...] = (3, 4, 5)
@@ -116,7 +125,7 @@ class Demo:
             data=Path(BUNDLED),
             workers=self.workers,
             out=self.out,
-            picture=self.picture,
+            picture=self.picture or self.out / "demo.png",
         )
         console.print(
             "In every task 1,200 digits get new random labels. By chance the accuracy is 0.10.", highlight=False
@@ -147,32 +156,30 @@ class Show:
     """The state and the results of the runs in a folder."""
 
     folder: Positional[Path] = Path("runs")
-    picture: Path | None = None
-    """Write accuracy over tasks to this PNG or PDF file."""
-    metric: str = "online_accuracy"
-    """What the picture shows."""
-    plugin: tuple[str, ...] = ()
-    """Modules to import first."""
+    picture: Pictures = None
+    metric: str | None = None
+    """What the picture shows; without one, the online accuracy."""
+    plugin: Plugins = ()
 
     def __call__(self, console: Console) -> int:
-        for plugin in self.plugin:
-            _import_plugin(plugin)
-        from adalin.training import Result, RunFolder
-
-        if not self.folder.is_dir():
-            raise ValueError(f"there is no folder {self.folder}")
-        results = [Result.open(folder) for folder in RunFolder.find(self.folder)]
-        if not results:
-            raise ValueError(f"there are no runs in {self.folder}; `adalin run` makes some")
-        _show(results, console, self.picture, self.metric)
-        return 0
+        _import_plugins(self.plugin)
+        if self.metric is not None and self.picture is None:
+            raise ValueError("--metric is what a picture shows; name its file with --picture")
+        results, problems = _find(self.folder)
+        _show(results, console, self.picture, self.metric or "online_accuracy")
+        for problem in problems:
+            _complain(problem)
+        return 1 if problems else 0
 
 
 @dataclass(frozen=True)
 class List:
     """Benchmarks, methods, activations and metrics, each with one line and its paper."""
 
+    plugin: Plugins = ()
+
     def __call__(self, console: Console) -> int:
+        _import_plugins(self.plugin)
         from rich.table import Table
 
         from adalin import activations
@@ -182,6 +189,7 @@ class List:
 
         def table(title: str, rows: list[tuple[str, str, str]]) -> None:
             grid = Table(box=None, show_header=False, title=title, title_justify="left", title_style="bold")
+            grid.add_column(overflow="fold")
             for row in rows:
                 grid.add_row(*row)
             console.print(grid)
@@ -270,7 +278,8 @@ Command = (
 
 def main(arguments: list[str] | None = None) -> None:
     command = _parse(sys.argv[1:] if arguments is None else arguments)
-    console = Console(markup=False, highlight=False)  # [relu(x), relu(-x)] is no markup
+    wide = 160 if not sys.stdout.isatty() and "COLUMNS" not in os.environ else None  # a pipe has no width
+    console = Console(markup=False, highlight=False, width=wide)  # [relu(x), relu(-x)] is no markup
     try:
         sys.exit(command(console))
     except KeyboardInterrupt:
@@ -287,6 +296,11 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _parse(arguments: list[str]) -> "Demo | Run | Plan | Show | List | Data":
     """tyro's boxes become one line that says what is wrong."""
+    if arguments == ["--version"]:
+        from adalin import __version__
+
+        print(f"adalin {__version__}")
+        sys.exit(0)
     written = io.StringIO()
     try:
         with contextlib.redirect_stderr(written):
@@ -301,7 +315,8 @@ def _parse(arguments: list[str]) -> "Demo | Run | Plan | Show | List | Data":
         if stop.code not in (0, None):
             text = re.sub(r"\x1b\[[0-9;]*m", "", written.getvalue())
             lines = [re.sub(r"[│╭╮╰╯]|─+|-{4,}", " ", line).strip() for line in text.splitlines()]
-            _complain(" ".join(" ".join(lines[1:]).split()).partition(" Argument helptext:")[0])
+            line = " ".join(" ".join(lines[1:]).split())
+            _complain(re.split(r" Argument helptext:| Got errors:", line)[0])
         raise
 
 
@@ -316,27 +331,37 @@ def _complain(message: str) -> None:
     print(f"adalin: {message}", file=sys.stderr)
 
 
-def _import_plugin(name: str) -> None:
-    if str(Path.cwd()) not in sys.path:  # of an installed command it is not there; workers get the same path
+def _import_plugins(names: tuple[str, ...]) -> None:
+    if names and str(Path.cwd()) not in sys.path:  # of an installed command it is not there; workers get the same path
         sys.path.insert(0, str(Path.cwd()))
-    try:
-        import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name.partition(".")[0]:
-            raise
-        raise ValueError(f"there is no plugin {name!r}: give the name of a module that Python can import") from None
+    for name in names:
+        try:
+            import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name not in (name, name.partition(".")[0]):
+                raise
+            hint = f": {name.removesuffix('.py')}" if name.endswith(".py") else " that Python can import"
+            raise ValueError(f"there is no plugin {name!r}: give the name of a module{hint}") from None
+
+
+def _find(folder: Path) -> "tuple[list[Result], list[str]]":
+    """The runs in a folder, at least one, and what is wrong with others."""
+    from adalin.training import find_results
+
+    if not folder.is_dir():
+        raise ValueError(f"there is no folder {folder}")
+    results, problems = find_results(folder)
+    if not results:
+        raise ValueError(problems[0] if problems else f"there are no runs in {folder}; `adalin run` makes some")
+    return results, problems
 
 
 def _train(runs: "list[DefinedRun]", command: Run, console: Console) -> int:
     from adalin.report import RunProgress
-    from adalin.training import Result, RunFolder, execute
+    from adalin.training import Result, RunFolder, RunFolderError, execute
 
-    if command.workers < 1:
-        raise ValueError(f"workers must be at least 1, not {command.workers}")
-    results = [Result(run, RunFolder(command.out / run.folder)) for run in runs]
-    before = [len(result.folder.rows()) for result in results if result.folder.path.exists()]
     with RunProgress(runs, console) as progress:
-        execute(
+        stopped = execute(
             runs,
             out=command.out,
             data=command.data,
@@ -345,33 +370,42 @@ def _train(runs: "list[DefinedRun]", command: Run, console: Console) -> int:
             checkpoint_seconds=command.checkpoint_seconds,
             plugins=command.plugin,
         )
-    present = [result for result in results if (result.folder.path / "config.json").exists()]
-    if present:
-        _show(present, console, command.picture)
+    results = []
+    for run in runs:
+        # Those that were not begun have no folder, and what is wrong with a damaged one has been reported.
+        with contextlib.suppress(RunFolderError):
+            results.append(Result.open(RunFolder(command.out / run.folder), run))
+    if results:
+        _show(results, console, command.picture)
     for message in progress.errors:
         _complain(message)
-    if progress.stopped:
+    if stopped:
         console.print("stopped and saved; the same command goes on")
         return 130
     if not progress.errors and progress.made_no_step:
-        console.print(f"everything was done before: {sum(before)} tasks in {len(before)} runs")
+        tasks = sum(len(result.rows) for result in results)
+        console.print(f"everything was done before: {tasks} tasks in {len(results)} runs")
     return 1 if progress.errors else 0
 
 
 def _show(
     results: "list[Result]", console: Console, picture: Path | None = None, metric: str = "online_accuracy"
 ) -> None:
-    from adalin.report import accuracy_figure, results_table, save_figure, summarise
+    from adalin.report import curves_figure, results_table, save_figure, summarise
 
     benchmarks = {(result.run.benchmark, result.source): None for result in results}
     for number, (benchmark, source) in enumerate(benchmarks):
         summaries = summarise([one for one in results if (one.run.benchmark, one.source) == (benchmark, source)])
-        title = f"{benchmark} on {source}"
-        console.print(results_table(summaries, title))
-        if picture is not None:
-            path = picture if len(benchmarks) == 1 else picture.with_stem(f"{picture.stem}-{number + 1}")
-            save_figure(accuracy_figure(summaries, title=benchmark, note=f"data: {source}", metric=metric), path)
-            console.print(f"picture: {path}", soft_wrap=True)
+        console.print(results_table(summaries, f"{benchmark} on {source}"))
+        if picture is None or not any(summary.tasks for summary in summaries):
+            continue
+        if not any(summary.has(metric) for summary in summaries):
+            measured = dict.fromkeys(name for one in results for row in one.rows[:1] for name in row)
+            known = [name for name in measured if any(summary.has(name) for summary in summaries)]
+            raise ValueError(f"{metric!r} is no number that these runs have; they have {', '.join(known)}")
+        path = picture if len(benchmarks) == 1 else picture.with_stem(f"{picture.stem}-{number + 1}")
+        save_figure(curves_figure(summaries, title=benchmark, note=f"data: {source}", metric=metric), path)
+        console.print(f"picture: {path}", soft_wrap=True)
 
 
 if __name__ == "__main__":

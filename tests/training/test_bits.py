@@ -114,9 +114,10 @@ def test_the_number_of_processes_does_not_matter(tmp_path: Path) -> None:
     assert len(one) == 8
     for a, b in zip(one, two, strict=True):
         assert a.state == b.state == "done"
-        assert outcome(a.folder.path) == outcome(b.folder.path), a.run
+        assert a.run == b.run
+        assert outcome(tmp_path / "1" / a.run.folder) == outcome(tmp_path / "2" / b.run.folder), a.run
     single = run("random-label-mnist", ["l2"], [1], out=tmp_path / "single", **settings)[0]
-    assert outcome(single.folder.path) == outcome(one[3].folder.path)
+    assert outcome(tmp_path / "single" / single.run.folder) == outcome(tmp_path / "1" / one[3].run.folder)
 
 
 def test_the_same_seed_again_is_the_same_and_another_is_not(tmp_path: Path) -> None:

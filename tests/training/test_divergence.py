@@ -8,7 +8,7 @@ from torch import Tensor
 
 from adalin._seeds import generator
 from adalin.training import Run, RunFolder
-from adalin.training._execute import one_thread
+from adalin.training._execute import engine_settings
 from adalin.training._mlp_stack import MLPStack
 from adalin.training._module_stack import ModuleStack
 from adalin.training._span import Span
@@ -61,7 +61,7 @@ def test_a_diverged_run_is_kept_as_it_was_before_its_outputs_were_not_finite(
     assert len([name for name in result if name.startswith("row")]) == position["task"]
     assert position["task"] > 0 or "tasks" not in settings
 
-    with one_thread():
+    with engine_settings():
         stack, inputs = step_by_step(one, position["task"] * one.steps_per_task + position["step"])
         state = stack.state(0)
         outputs = stack.model(0)(inputs)

@@ -118,8 +118,12 @@ def test_rows_that_are_missing_before_a_checkpoint_are_noticed(tmp_path: Path) -
     one = define("random-label-mnist", "adalin")
     train([one], tmp_path, **after_epochs(4))
     (tmp_path / one.folder / "rows.jsonl").unlink()
-    with pytest.raises(ValueError, match="lacks rows of tasks before its checkpoint"):
-        train([one], tmp_path)
+    errors: list[str] = []
+    train([one], tmp_path, report=lambda event, run, details: errors.append(details["message"]))
+    assert errors == [
+        f"{tmp_path / one.folder} has 0 rows, but its checkpoint comes after 1 tasks; "
+        "restore rows.jsonl or delete the folder to start the run anew"
+    ]
 
 
 # signals
@@ -136,8 +140,12 @@ if __name__ == "__main__":
     out, workers, tasks = sys.argv[1:]
     go = _execute._Pool.go
     _execute._Pool.go = lambda pool, stop: (tell("spawned", None, {}), go(pool, stop))
-    run("random-label-mnist", ["adalin", "shrink-perturb"], [0], out=out, workers=int(workers), tasks=int(tasks),
-        images=40, epochs=10, report=tell)
+    try:
+        run("random-label-mnist", ["adalin", "shrink-perturb"], [0], out=out, workers=int(workers), tasks=int(tasks),
+            images=40, epochs=10, report=tell)
+    except KeyboardInterrupt as interrupt:
+        assert str(interrupt) == "stopped and saved; the same call goes on"
+        sys.exit(130)
 """
 ENDLESS = 100_000
 
@@ -198,7 +206,7 @@ def assert_goes_on(out: Path, whole: Path) -> None:
         (result,) = run("random-label-mnist", [method], [0], out=out, **settings)
         one = define("random-label-mnist", method, **settings)
         assert result.state == "done"
-        assert outcome(result.folder.path) == train([one], whole)[one]
+        assert outcome(out / result.run.folder) == train([one], whole)[one]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -214,7 +222,7 @@ def test_a_signal_saves_and_ends_and_a_second_process_is_refused_before(
         error.match(f"^{message}$")
         process.process.send_signal(number)
         assert process.finish() == ""
-    assert process.process.returncode == 0
+    assert process.process.returncode == 130
     assert process.events.count("stopped") == 1  # the second stack was not begun
     assert process.messages == []
     assert_goes_on(tmp_path / "out", tmp_path / "whole")
@@ -230,7 +238,7 @@ def test_a_signal_ends_all_processes(number: signal.Signals, whom: str, when: st
         process.wait_for(when)
         (os.killpg if whom == "group" else os.kill)(process.process.pid, number)
         assert process.finish() == ""
-    assert process.process.returncode == 0
+    assert process.process.returncode == 130
     assert process.messages == []
     if when == "row":
         assert "stopped" in process.events
@@ -303,15 +311,16 @@ def test_a_full_disk_costs_the_way_from_the_last_checkpoint(limit: int, tmp_path
     settings: dict[str, Any] = {"out": tmp_path / "out", "images": 40, "epochs": 2, "tasks": 3}
     (whole,) = run("random-label-mnist", ["adalin"], [0], **settings | {"out": tmp_path / "whole"})
     (short,) = run("random-label-mnist", ["adalin"], [0], **settings | {"tasks": 1})
-    saved = outcome(short.folder.path)
+    folder = tmp_path / "out" / short.run.folder
+    saved = outcome(folder)
     with largest_file(limit), pytest.raises(RunFolderError) as error:
         run("random-label-mnist", ["adalin"], [0], **settings)
     error.match(r"^cannot write to [^\n]*; make room or permit writing there, then start the same command again$")
-    left = outcome(short.folder.path)
+    left = outcome(folder)
     assert left["position"] == saved["position"]
     assert left["row 0"] == saved["row 0"]
     run("random-label-mnist", ["adalin"], [0], **settings)
-    assert outcome(short.folder.path) == outcome(whole.folder.path)
+    assert outcome(folder) == outcome(tmp_path / "whole" / whole.run.folder)
 
 
 def test_what_cannot_be_written_ends_its_own_stack_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,4 +345,4 @@ def test_what_cannot_be_written_ends_its_own_stack_only(tmp_path: Path, monkeypa
     results = run("random-label-mnist", methods, seeds, out=tmp_path / "out", **settings)
     expected = run("random-label-mnist", methods, seeds, out=tmp_path / "whole", **settings)
     for result, other in zip(results, expected, strict=True):
-        assert outcome(result.folder.path) == outcome(other.folder.path)
+        assert outcome(tmp_path / "out" / result.run.folder) == outcome(tmp_path / "whole" / other.run.folder)

@@ -4,9 +4,11 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
-from adalin.training import Run, define_runs
+from adalin.training import Run, define_runs, run
 from synthetic_data import synthetic
 
 SETTINGS: dict[str, Any] = {
@@ -223,3 +225,33 @@ def test_a_run_comes_back_from_its_config() -> None:
     run = make(method="scratch+adalin-gelu:gate=linear", inputs="kumar2023", init="he-normal", data="0" * 64)
     assert Run(**run.config(), tasks=run.tasks) == run
     assert Run(**run.config(), tasks=run.tasks).folder == run.folder
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"methods": "baseline"}, r"methods are a list of texts, \['baseline'\], not a text"),
+        ({"epoch": 3}, r"there is no setting 'epoch' \(did you mean 'epochs'\?\)"),
+        ({"workers": 0}, "workers must be at least 1, not 0"),
+        ({"seeds": [0.5]}, "seed must be a whole number of at least 0, not 0.5"),
+    ],
+)
+def test_mistakes_in_a_call_are_told_in_one_line(arguments, message, tmp_path):
+    call = {"methods": ["baseline"], "seeds": [3], "out": tmp_path / "out", "tasks": 1, "epochs": 1, "images": 16}
+    with pytest.raises(ValueError, match=message):
+        run("random-label-mnist", **call | arguments)
+    assert not (tmp_path / "out").exists()
+
+
+def test_neither_the_callers_dtype_nor_its_random_state_matters_or_moves(tmp_path):
+    settings = {"tasks": 1, "epochs": 1, "images": 16}
+    plain = run("random-label-mnist", ["adalin"], [3], out=tmp_path / "plain", **settings)
+    torch.set_default_dtype(torch.float64)
+    try:
+        state = torch.get_rng_state()
+        other = run("random-label-mnist", ["adalin"], np.array([3]), out=tmp_path / "other", **settings)
+        assert torch.get_rng_state().equal(state)
+        assert torch.get_default_dtype() == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert [one.rows for one in plain] == [one.rows for one in other]

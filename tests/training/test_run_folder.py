@@ -262,7 +262,7 @@ def test_too_little_space_is_said_before_the_run(tmp_path: Path, monkeypatch: py
 
 def test_a_file_in_place_of_the_folder_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(RunFolderError, match="Not a directory"):
+    with pytest.raises(RunFolderError, match="is a file, and the runs need a folder"):
         check_writable(tmp_path / "file", 1)
     with pytest.raises(RunFolderError, match="File exists"):
         RunFolder(tmp_path / "file").create_or_check(CONFIG, MANIFEST)

@@ -9,7 +9,7 @@ import pooch
 from adalin.data._catalogue import entry_of
 from adalin.data._dataset import DataError
 from adalin.data._load import Report, verify
-from adalin.data._where import choose_folder
+from adalin.data._where import BUNDLED, choose_folder
 
 MIRRORS = {
     "mnist": ["https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/"],
@@ -22,11 +22,13 @@ MIRRORS = {
 def fetch(name: str, folder: str | Path | None = None) -> Report:
     """Download a data set into its folder, unless it is there already, and verify it."""
     entry = entry_of(name)
+    path, _ = choose_folder(folder)
+    if str(path) == BUNDLED:
+        raise DataError(f"{BUNDLED!r} stands for the digits that come with the package; name a folder to fetch into")
     with suppress(DataError):
         report = verify(name, folder)
         if not report.bundled:
             return report
-    path, _ = choose_folder(folder)
     for download, md5 in entry.downloads.items():
         reasons = _download(name, path / download, md5)
         if reasons:

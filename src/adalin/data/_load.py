@@ -12,7 +12,7 @@ from adalin.data._catalogue import Entry, entry_of
 from adalin.data._dataset import DataError, Dataset, Parts, content_hash
 from adalin.data._digits import SHA256, SOURCE, digits_path, read_digits
 from adalin.data._files import find, opened
-from adalin.data._where import CACHE, choose_folder
+from adalin.data._where import BUNDLED, CACHE, choose_folder
 
 
 @dataclass(frozen=True)
@@ -27,15 +27,12 @@ class Report:
 
     @property
     def folder(self) -> Path:
+        """The folder of the first file."""
         return self.files[0].parent
 
     def __str__(self) -> str:
         names = ", ".join(file.name for file in self.files)
         return f"{self.source}: {names} in {self.folder}, content right (SHA-256 {self.sha256})"
-
-
-BUNDLED = "bundled"
-"""In the place of a folder: the 5,000 digits that come with the package."""
 
 
 def load(name: str, folder: str | Path | None = None) -> Dataset:
@@ -44,7 +41,7 @@ def load(name: str, folder: str | Path | None = None) -> Dataset:
     Without any of the files of MNIST in the cache, `load("mnist")` gives the bundled digits; `load("mnist", BUNDLED)`
     always does. A folder that somebody named has to have what is asked for.
 
-    Example:
+    Examples:
         >>> from adalin.data import load
         >>> digits = load("mnist")
         >>> digits.train_images.dtype, digits.train_images.shape[1:]
@@ -61,9 +58,11 @@ def verify(name: str, folder: str | Path | None = None) -> Report:
 
 def _load(name: str, folder: str | Path | None) -> tuple[Dataset, tuple[Path, ...]]:
     entry = entry_of(name)
-    if name == "mnist" and str(folder) == BUNDLED:
-        return _bundled(entry)
     path, chosen_by = choose_folder(folder)
+    if str(path) == BUNDLED:
+        if name != "mnist":
+            raise DataError(f"no {entry.title} is bundled, MNIST's digits only; name its folder with --data FOLDER")
+        return _bundled(entry)
     try:
         files = find(entry.format.candidates(path))
         if files:

@@ -10,9 +10,12 @@ import pooch
 
 from adalin.data._catalogue import CATALOGUE
 from adalin.data._dataset import DataError
+from adalin.data._digits import digits_path
 from adalin.data._files import find
 
 CACHE = "the user's cache"
+BUNDLED = "bundled"
+"""In the place of a folder: the 5,000 digits that come with the package."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,8 @@ class Location:
 def where(folder: str | Path | None = None) -> Location:
     """The folder that is used if `folder` is given, or if nothing is, and the data sets in it."""
     path, chosen_by = choose_folder(folder)
+    if str(path) == BUNDLED:
+        return Location(digits_path().parent, f"{BUNDLED}, {chosen_by}", {"5,000 digits of mnist": (digits_path(),)})
     found = {}
     for name, entry in CATALOGUE.items():
         with suppress(DataError, OSError):  # incomplete or unreadable is not there

@@ -27,6 +27,7 @@ class Activation:
 
     @property
     def options(self) -> dict[str, Any]:
+        """What `make_activation` gets beside the name, the width and the axis."""
         return {}
 
     @property

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
+import torch
+
 from adalin.methods._activations import (
     Activation,
     AdaLin,
@@ -59,7 +61,7 @@ class Method:
     Its text is made of parts joined by "+", at most one of them an activation. Options follow a colon. A base's name
     stands for the baseline with it, `adalin-tanh` for AdaLin with it, any other registered activation for itself.
 
-    Example:
+    Examples:
         >>> from adalin.methods import Method
         >>> Method.parse("adalin:base=tanh+l2")
         Method(activation=AdaLin(base='tanh', gate='cosine', granularity='neuron'), rules=(L2(strength=0.01),))
@@ -131,7 +133,8 @@ def _check_activation(activation: Activation) -> None:
     if isinstance(getattr(activation, "base", None), str) and activation.base not in bases():  # type: ignore[attr-defined]
         base = activation.base  # type: ignore[attr-defined]
         raise ValueError(f"unknown base {base!r}{did_you_mean(base, bases())}; known: {', '.join(bases())}")
-    activation.layers()(2)
+    with torch.random.fork_rng(devices=[]):  # the caller's random state stays as it is
+        activation.layers()(2)
 
 
 def _part_text(part: Part) -> str:

@@ -20,12 +20,13 @@ class Probe:
 
     Args:
         model: the network; its output are logits.
-        inputs, labels: the task's training data. With a very large task, a subset bounds the cost.
+        inputs: of the task's training data. With a very large task, a subset bounds the cost.
+        labels: of the inputs.
         test: inputs and labels of the test set, if there is one.
         online_accuracy: what training counted.
         chunk: how many inputs pass at once, which bounds the memory.
 
-    Example:
+    Examples:
         >>> import torch
         >>> from adalin.metrics import Probe, measure
         >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
@@ -68,10 +69,12 @@ class Probe:
 
     @property
     def logits(self) -> Tensor:
+        """(N, classes): the network's output on the training data."""
         return self._seen.logits
 
     @cached_property
     def accuracy(self) -> float:
+        """On the training data."""
         return _accuracy(self.logits, self.labels)
 
     @cached_property
@@ -81,6 +84,7 @@ class Probe:
 
     @cached_property
     def test_accuracy(self) -> float | None:
+        """On the test set; None without one."""
         if self.test is None:
             return None
         inputs, labels = self.test

@@ -2,10 +2,10 @@
 
 from torch import Tensor, nn
 
-from adalin.nn._per_neuron import PerNeuron
+from adalin.nn._param_groups import split_parameters
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
     """By name, in the model's order; a parameter that layers share appears once."""
-    alphas = {id(module.alpha) for module in model.modules() if isinstance(module, PerNeuron)}
-    return {name: p.detach() for name, p in model.named_parameters() if id(p) not in alphas}
+    chosen = {id(weight) for weight in split_parameters(model)[0]}
+    return {name: p.detach() for name, p in model.named_parameters() if id(p) in chosen}

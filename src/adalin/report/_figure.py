@@ -1,47 +1,76 @@
-"""Accuracy over tasks, as a picture."""
+"""A metric over tasks, as a picture."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from adalin.report._summary import Summary
+from adalin.report._style import style_of
+from adalin.report._summary import Summary, mean_and_deviation
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5195", "#4D4D4D")
-"""Okabe and Ito's, told apart by people who are colour-blind; black and yellow replaced."""
-MARKERS = "osD^vPX*"
+FORMATS = (".png", ".pdf", ".svg")
+DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
 
 
-def accuracy_figure(
+def curves_figure(
     summaries: Sequence[Summary], *, title: str, note: str = "", metric: str = "online_accuracy"
 ) -> Figure:
-    """One line per method: the mean over seeds, with a band of one standard deviation."""
+    """One line per setting: the mean over seeds, with a band of one standard deviation."""
     figure = Figure(figsize=(7.5, 4), layout="constrained")
     axes = figure.subplots()
-    for index, summary in enumerate(summaries):
-        if not summary.tasks:
-            continue
-        colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
-        means, deviations = zip(*summary.curve(metric), strict=True)
-        tasks = range(1, len(means) + 1)
-        every = max(1, len(means) // 15)
-        axes.plot(tasks, means, color=colour, marker=marker, markevery=every, markersize=4, label=summary.method)
-        low, high = zip(*((m - d, m + d) for m, d in zip(means, deviations, strict=True)), strict=True)
-        axes.fill_between(tasks, low, high, color=colour, alpha=0.2, linewidth=0)
+    draw_curves(axes, summaries, metric)
     axes.set_title(title, loc="left", fontweight="bold")
-    axes.set_xlabel("task")
-    axes.set_ylabel(metric.replace("_", " "))
-    axes.set_ylim(0, 1)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", alpha=0.3)
     axes.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
     if note:
         figure.supxlabel(note, fontsize="x-small", color="#555555", x=0.01, ha="left")
     return figure
 
 
+def draw_curves(axes: Axes, summaries: Sequence[Summary], metric: str) -> None:
+    """The lines, bands and axes of one panel."""
+    methods = [summary.config["method"] for summary in summaries]
+    for index, summary in enumerate(summaries):
+        if not summary.has(metric):
+            continue
+        style = style_of(methods[index])
+        # Settings of one method are told apart by their dashes.
+        dash = (list(DASHES).index(style.dash) + methods[:index].count(methods[index])) % len(DASHES)
+        mean, deviation = mean_and_deviation(summary.values(metric))
+        tasks = np.arange(1, len(mean) + 1)
+        axes.plot(
+            tasks,
+            mean,
+            color=style.colour,
+            linestyle=list(DASHES.values())[dash],
+            marker=style.marker,
+            markevery=max(1, len(mean) // 12),
+            markersize=4,
+            linewidth=1.3,
+            label=summary.label,
+        )
+        axes.fill_between(tasks, mean - deviation, mean + deviation, color=style.colour, alpha=0.2, linewidth=0)
+    axes.set_xlabel("task")
+    axes.set_ylabel(metric.replace("_", " "))
+    if metric.endswith("accuracy"):
+        axes.set_ylim(0, 1)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", alpha=0.3)
+
+
+def check_figure_path(path: Path) -> Path:
+    """Told before hours of training, not after."""
+    if path.suffix.lower() not in FORMATS:
+        raise ValueError(f"a picture's name ends in {', '.join(FORMATS)}, not {path.name!r}")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; give the picture a name of its own")
+    return path
+
+
 def save_figure(figure: Figure, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """By the ending of its name; folders are made."""
+    check_figure_path(path).parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)

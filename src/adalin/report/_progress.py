@@ -26,7 +26,6 @@ class RunProgress:
             self._seeds[self._name(run)] = self._seeds.get(self._name(run), 0) + 1
         self._accuracies: dict[str, dict[int, list[float]]] = {name: {} for name in self._seeds}
         self.errors: list[str] = []
-        self.stopped = False
         self.made_no_step = True
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -54,6 +53,7 @@ class RunProgress:
             self._live.stop()
 
     def report(self, event: str, run: Run, details: dict[str, Any]) -> None:
+        """Takes one event, as `execute` gives them."""
         name = self._name(run)
         if event == "resumed":  # was done before: not part of the work, or the time left would be wrong
             total = self._bar.tasks[0].total or 0
@@ -73,9 +73,7 @@ class RunProgress:
             where = f"task {details['task'] + 1}, step {details['step']}"
             self._console.print(f"{name} with seed {run.seed} diverged in {where}: outputs are not finite")
         elif event == "warning":
-            self._console.print(f"warning: {details['message']}")
-        elif event == "stopped":
-            self.stopped = True
+            self._console.print(f"warning: {details['message']}", soft_wrap=True)
         elif event == "error" and details["message"] not in self.errors:
             self.errors.append(details["message"])
 
@@ -94,5 +92,6 @@ class RunProgress:
 
 
 def duration(seconds: float) -> str:
+    """In the unit that people would use: "90 s", "5 min", "2.5 h"."""
     minutes, hours = seconds / 60, seconds / 3600
     return f"{seconds:.0f} s" if minutes < 2 else f"{minutes:.0f} min" if hours < 2 else f"{hours:.1f} h"

@@ -1,47 +1,70 @@
-"""Methods compared over seeds: mean and standard deviation per task."""
+"""Methods compared over seeds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import mean, stdev
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from adalin.training import Result
 
+Values = NDArray[np.float64]
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Summary:
-    """One method on one benchmark, over its seeds."""
+    """One setting (a method with its hyper-parameters on a benchmark) over its seeds: one line of a figure."""
 
-    method: str
+    label: str
+    """The method, and those settings that tell it from others it is shown with."""
     results: Sequence[Result]
+
+    @cached_property
+    def config(self) -> Mapping[str, Any]:
+        """All that defines the runs but their seeds."""
+        return {name: value for name, value in self.results[0].run.config().items() if name != "seed"}
+
+    @property
+    def seeds(self) -> list[int]:
+        """In the order of the rows of `values`."""
+        return [result.run.seed for result in self.results]
 
     @property
     def tasks(self) -> int:
-        """Finished by every seed."""
-        return min(len(result.rows) for result in self.results)
+        """Finished by every seed that has not diverged; by any seed if all have."""
+        going = [len(result.rows) for result in self.results if result.state != "diverged"]
+        return min(going) if going else max(len(result.rows) for result in self.results)
 
-    def values(self, metric: str, task: int) -> list[float]:
-        """Of each seed; None of them where the metric does not apply."""
-        found = [result.rows[task].get(metric) for result in self.results]
-        return [value for value in found if isinstance(value, int | float)]
+    def values(self, metric: str = "online_accuracy") -> Values:
+        """(seeds, tasks), NaN where a run has no such number, as after it diverged."""
+        table = np.full((len(self.results), self.tasks), np.nan)
+        for line, result in zip(table, self.results, strict=True):
+            for task, row in enumerate(result.rows[: self.tasks]):
+                if isinstance(value := row.get(metric), int | float):
+                    line[task] = value
+        return table
 
-    def curve(self, metric: str = "online_accuracy") -> list[tuple[float, float]]:
-        """(mean, standard deviation) over seeds, task by task."""
-        return [spread(self.values(metric, task)) for task in range(self.tasks)]
+    def has(self, metric: str) -> bool:
+        """Whether any of the runs has this number."""
+        return bool(np.isfinite(self.values(metric)).any())
 
-    def total(self, metric: str = "online_accuracy") -> tuple[float, float] | None:
-        """(mean, standard deviation) over seeds of the mean over tasks."""
-        totals = []
-        for index in range(len(self.results)):
-            rows = self.results[index].rows[: self.tasks]
-            values = [row[metric] for row in rows if isinstance(row.get(metric), int | float)]
-            if values:
-                totals.append(mean(values))
-        return spread(totals) if totals else None
+    def total(self, metric: str = "online_accuracy") -> Values:
+        """Of each seed that got that far, the mean over the tasks that have such a number."""
+        values = self.values(metric)
+        return np.array([np.nanmean(line) for line in values if len(line) and np.isfinite(line[-1])])
 
 
-def spread(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and sample standard deviation (0 for one value)."""
-    return mean(values), stdev(values) if len(values) > 1 else 0.0
+def mean_and_deviation(values: Values) -> tuple[Values, Values]:
+    """Over seeds, task by task, those that have a number: mean and sample standard deviation (0 for one seed)."""
+    counts = np.isfinite(values).sum(0)
+    filled = np.where(np.isfinite(values), values, 0.0)
+    with np.errstate(invalid="ignore"):  # tasks that no seed has are NaN
+        mean = filled.sum(0) / counts
+    squares = np.where(np.isfinite(values), (values - mean) ** 2, 0.0).sum(0)
+    deviation = np.sqrt(squares / np.maximum(counts - 1, 1))
+    return mean, np.where(counts > 0, deviation, np.nan)
 
 
 def summarise(results: Sequence[Result]) -> list[Summary]:
@@ -50,9 +73,9 @@ def summarise(results: Sequence[Result]) -> list[Summary]:
     for result in results:
         settings.setdefault(result.run.folder.parent.name, []).append(result)
     configs = [members[0].run.config() for members in settings.values()]
-    names = []
+    labels = []
     for config in configs:
         others = [other for other in configs if other["method"] == config["method"]]
         differing = [name for name in config if name != "seed" and any(other[name] != config[name] for other in others)]
-        names.append(" ".join((config["method"], *(f"{name}={config[name]}" for name in differing))))
-    return [Summary(name, members) for name, members in zip(names, settings.values(), strict=True)]
+        labels.append(" ".join((config["method"], *(f"{name}={config[name]}" for name in differing))))
+    return [Summary(label, members) for label, members in zip(labels, settings.values(), strict=True)]

@@ -1,9 +1,21 @@
 """Training: the engine, exact checkpoints, and the folder of a run."""
 
-from adalin.training._api import Result, define_runs, run
-from adalin.training._execute import execute
+from adalin.training._api import Result, define_runs, find_results, run
+from adalin.training._execute import check_workers, execute
 from adalin.training._plan import Plan, plan
 from adalin.training._run import Run
 from adalin.training._run_folder import RunFolder, RunFolderError
 
-__all__ = ["Plan", "Result", "Run", "RunFolder", "RunFolderError", "define_runs", "execute", "plan", "run"]
+__all__ = [
+    "Plan",
+    "Result",
+    "Run",
+    "RunFolder",
+    "RunFolderError",
+    "check_workers",
+    "define_runs",
+    "execute",
+    "find_results",
+    "plan",
+    "run",
+]

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,41 +10,47 @@ from adalin.streams import get_benchmark
 from adalin.training._execute import execute
 from adalin.training._run import Run
 from adalin.training._run_folder import RunFolder, RunFolderError
-from adalin.training._train import Report
+from adalin.training._train import Report, missing_rows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Result:
-    """What a run's folder holds."""
+    """What has come of a run so far."""
 
     run: Run
-    folder: RunFolder
+    rows: list[dict[str, Any]]
+    """One per finished task."""
+    position: dict[str, Any]
+    """Of the last checkpoint."""
+    manifest: dict[str, Any]
 
     @classmethod
-    def open(cls, folder: RunFolder) -> "Result":
-        """Of a folder as it is, with as many tasks as were ever asked for."""
+    def open(cls, folder: RunFolder, run: Run | None = None) -> "Result":
+        """Read a folder; without a run, as the one with as many tasks as were ever asked for."""
         manifest = folder.manifest()
-        tasks = max(start["tasks"] for start in (manifest, *manifest.get("resumed", ())) if "tasks" in start)
         try:
-            return cls(Run(**folder.config(), tasks=tasks), folder)
-        except (TypeError, ValueError) as error:
-            raise RunFolderError(f"{folder.path} is no run that this version of adalin knows: {error}") from None
+            if run is None:
+                starts = (manifest, *manifest.get("resumed", ()))
+                run = Run(**folder.config(), tasks=max(start["tasks"] for start in starts if "tasks" in start))
+            source = manifest["data"] and manifest["data"]["source"]
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            hint = "; if a plugin brings it, name that with --plugin" if str(error).startswith("unknown ") else ""
+            raise RunFolderError(f"{folder.path} is not a run that adalin knows: {error}{hint}") from None
+        assert source is None or isinstance(source, str)
+        checkpoint = folder.load(lambda message: None)
+        position: dict[str, Any] = {"task": 0, "step": 0, "state": "new"}
+        if checkpoint is not None:
+            position = checkpoint.position
+        rows = folder.rows()
+        if len(rows) < position["task"]:
+            raise RunFolderError(missing_rows(folder, len(rows), position))
+        return cls(run, rows[: run.tasks], position, manifest)
 
     @property
     def source(self) -> str:
         """The data it was trained on, for people."""
-        data = self.folder.manifest()["data"]
+        data = self.manifest["data"]
         return "its own data" if data is None else data["source"]
-
-    @cached_property
-    def rows(self) -> list[dict[str, Any]]:
-        """One per finished task."""
-        return self.folder.rows()[: self.run.tasks]
-
-    @cached_property
-    def position(self) -> dict[str, Any]:
-        checkpoint = self.folder.load(lambda message: None)
-        return {"task": 0, "step": 0, "state": "new"} if checkpoint is None else checkpoint.position
 
     @property
     def state(self) -> str:
@@ -55,12 +60,25 @@ class Result:
         return "done" if self.position["task"] >= self.run.tasks else "unfinished"
 
 
+def find_results(root: Path) -> tuple[list[Result], list[str]]:
+    """Every run in and below a folder, and what is wrong with those that cannot be read."""
+    results, problems = [], []
+    for folder in RunFolder.find(root):
+        try:
+            results.append(Result.open(folder))
+        except RunFolderError as error:
+            problems.append(str(error))
+    return results, problems
+
+
 def define_runs(
     benchmark: str, methods: Sequence[str], seeds: Sequence[int], *, data: str | Path | None = None, **settings: Any
 ) -> tuple[list[Run], Dataset | None]:
     """The runs of a comparison and the data set they need; what is wrong with them is told before anything starts."""
+    if isinstance(methods, str):
+        raise ValueError(f"methods are a list of texts, [{methods!r}], not a text")
     for name, values in (("methods", methods), ("seeds", seeds)):
-        if not values:
+        if not len(values):
             raise ValueError(f"give at least one of {name}")
         if len(set(values)) < len(values):
             raise ValueError(f"{name} are given twice: {', '.join(map(str, values))}")
@@ -71,6 +89,7 @@ def define_runs(
     runs = [Run.define(benchmark, method, seed, dataset, **settings) for method in methods for seed in seeds]
     if len({run.folder for run in runs}) < len(runs):
         raise ValueError(f"some methods are the same, written differently: {', '.join(methods)}")
+    runs[0].make_stream(dataset)  # it may refuse a number of images
     return runs, dataset
 
 
@@ -88,8 +107,9 @@ def run(
     """Train every method with every seed, or go on where an earlier call stopped; returns the results.
 
     Settings are those of `Run`: tasks, epochs, batch_size, lr, images, inputs, init; left out, the benchmark's.
+    Ctrl-C saves what there is before it raises KeyboardInterrupt.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> from adalin.training import run
         >>> with tempfile.TemporaryDirectory() as out:
@@ -105,7 +125,9 @@ def run(
             errors.append(details["message"])
         report(event, run, details)
 
-    execute(runs, out=Path(out), data=data, workers=workers, report=watch)
+    stopped = execute(runs, out=Path(out), data=data, workers=workers, report=watch)
     if errors:
-        raise RunFolderError(errors[0])
-    return [Result(run, RunFolder(Path(out) / run.folder)) for run in runs]
+        raise RunFolderError("\n".join(dict.fromkeys(errors)))
+    if stopped:
+        raise KeyboardInterrupt("stopped and saved; the same call goes on")
+    return [Result.open(RunFolder(Path(out) / run.folder), run) for run in runs]

@@ -69,7 +69,7 @@ def load(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
         try:
             return _read(path)
         except CheckpointError as error:
-            warn(f"{error}; trying the checkpoint before it")
+            warn(f"{error}; " + ("trying the checkpoint before it" if path != paths[-1] else "there is none before it"))
     if paths:
         raise CheckpointError(f"all checkpoints in {folder} are damaged; delete the folder to start the run anew")
     return None

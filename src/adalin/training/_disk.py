@@ -16,6 +16,8 @@ def check_writable(folder: Path, needed_bytes: int) -> None:
     """Raises RunFolderError, before a run starts, if a folder (that need not exist) cannot take this many bytes."""
     with plain_disk_errors(folder):
         existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        if not existing.is_dir():
+            raise RunFolderError(f"{existing} is a file, and the runs need a folder; choose another one")
         # Asking for permissions is not enough: root has them on a read-only disk too.
         with tempfile.TemporaryFile(dir=existing):
             free = shutil.disk_usage(existing).free

@@ -26,6 +26,8 @@ from adalin.training._train import MAX_STACK, Report, Streams, train_runs
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 LOCK_SECONDS = 10.0
 """How long to wait for a folder whose process was just killed."""
+BYTES_PER_RUN = 4_000_000
+"""Of rows and checkpoints, that must be free for each new run."""
 
 
 def make_stacks(runs: Sequence[Run], workers: int) -> list[list[Run]]:
@@ -50,22 +52,32 @@ def execute(
     report: Report = lambda event, run, details: None,
     checkpoint_seconds: float = 60.0,
     plugins: Sequence[str] = (),
-) -> None:
-    """Train runs to their end, or to the first SIGINT or SIGTERM, which saves what there is.
+) -> bool:
+    """Train runs to their end, or to the first SIGINT or SIGTERM, which saves what there is; returns whether one came.
 
     With one worker everything happens in this process.
     """
-    check_writable(out, needed_bytes=len(runs) * 4_000_000)
+    check_workers(workers)
+    if not checkpoint_seconds >= 0:
+        raise ValueError(f"checkpoint-seconds must be a number of at least 0, not {checkpoint_seconds}")
+    check_writable(out, needed_bytes=sum(not (out / run.folder).exists() for run in runs) * BYTES_PER_RUN)
     stacks = make_stacks(runs, workers)
     settings: dict[str, Any] = {"out": out, "data": data, "checkpoint_seconds": checkpoint_seconds}
     with _stop_on_signals() as stop:
         if workers == 1 or len(stacks) == 1:
-            with one_thread():
+            with engine_settings():
                 for stack in stacks:
                     if not stop():
                         train_stack(stack, report=report, stop=stop, **settings)
         else:
             _Pool(stacks, min(workers, len(stacks)), settings, tuple(plugins), report).go(stop)
+        return stop()
+
+
+def check_workers(workers: int) -> None:
+    """Raises ValueError unless there is at least one."""
+    if workers < 1:
+        raise ValueError(f"workers must be at least 1, not {workers}")
 
 
 def train_stack(
@@ -88,9 +100,13 @@ def train_stack(
                 if dataset is not None and run.data != dataset.sha256:
                     raise ValueError(f"{run.folder} was defined for other data than {dataset.source}")
                 folder = RunFolder(out / run.folder)
-                locks.enter_context(folder.lock(wait=LOCK_SECONDS))
-                folder.create_or_check(run.config(), manifest(run, dataset, threads=torch.get_num_threads()))
-                folders.append((run, folder))
+                try:
+                    locks.enter_context(folder.lock(wait=LOCK_SECONDS))
+                    folder.create_or_check(run.config(), manifest(run, dataset, threads=torch.get_num_threads()))
+                except (ValueError, RunFolderError) as error:  # the others can go on
+                    report("error", run, {"message": str(error)})
+                else:
+                    folders.append((run, folder))
             del dataset  # a hundred megabytes or two that streams do not need
             train_runs(folders, streams, report=report, stop=stop, checkpoint_seconds=checkpoint_seconds)
     except (ValueError, RunFolderError) as error:
@@ -173,7 +189,7 @@ def _work(connection: Connection, settings: dict[str, Any], plugins: tuple[str, 
         with suppress(OSError):  # the parent is gone; `stop` notices
             connection.send((event, run, details))
 
-    with _stop_on_signals() as signalled, one_thread():
+    with _stop_on_signals() as signalled, engine_settings():
 
         def stop() -> bool:
             return signalled() or not parent.is_alive()
@@ -208,13 +224,16 @@ def _stop_on_signals() -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """One thread per process is faster than two, and denormal numbers, which collapsing networks have, are slow."""
-    threads = torch.get_num_threads()
+def engine_settings() -> Iterator[None]:
+    """One thread per process is faster than two; denormal numbers, which collapsing networks have, are slow; and a run
+    is float32 whatever the caller's default is."""
+    threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
+    torch.set_default_dtype(torch.float32)
     try:
         yield
     finally:
         torch.set_num_threads(threads)
         torch.set_flush_denormal(False)
+        torch.set_default_dtype(dtype)

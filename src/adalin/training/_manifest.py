@@ -3,10 +3,13 @@
 import os
 import platform
 import subprocess
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+
+from adalin import __version__
 from adalin.data import Dataset
 from adalin.training._run import Run
 from adalin.training._train import PROBE_IMAGES
@@ -33,18 +36,15 @@ def manifest(run: Run, dataset: Dataset | None, *, threads: int) -> dict[str, An
         "tasks": run.tasks,
         "data": None if dataset is None else {"source": dataset.source, "sha256": dataset.sha256},
         "protocol": PROTOCOL,
-        "versions": {"python": platform.python_version()}
-        | {name: _version(name) for name in ("adalin", "torch", "numpy")},
+        "versions": {
+            "python": platform.python_version(),
+            "adalin": __version__,
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+        },
         "commit": _commit(),
         "machine": {"cpu": _cpu(), "cores": os.cpu_count(), "system": platform.system(), "threads": threads},
     }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def _commit() -> str | None:

@@ -50,7 +50,8 @@ class Student:
         layout = torch.channels_last if self._images else torch.contiguous_format
         self._model = trainee.model.to(memory_format=layout).train()  # type: ignore[call-overload]
         self._lr, self._rules = trainee.lr, trainee.rules
-        self._parameters = [parameter.detach() for parameter in trainee.model.parameters()]
+        self._parameters = list(trainee.model.parameters())
+        self._values = [parameter.detach() for parameter in self._parameters]
         self._weights = [weight.detach()[None] for weight in split_parameters(trainee.model)[0]]
         self._before = [rule for rule in self._rules if overrides(rule, "before_update")]
         self._after = [rule for rule in self._rules if overrides(rule, "after_update")]
@@ -65,19 +66,23 @@ class Student:
                 rule.start_task(self._weights, lambda: self._fresh("task", task), task)
 
     def train(self, order: Tensor, batch_size: int, first_step: int) -> Tensor:
-        results = []
-        for step, rows in enumerate(order.split(batch_size), first_step):
-            labels = self._labels.index_select(0, rows)
+        batches, outputs = order.split(batch_size), []
+        for step, rows in enumerate(batches, first_step):
             x = self._inputs.index_select(0, rows)
             logits = self._model(x.permute(0, 3, 1, 2) if self._images else x)
-            gradients = torch.autograd.grad(F.cross_entropy(logits, labels), list(self._model.parameters()))
+            loss = F.cross_entropy(logits, self._labels.index_select(0, rows))
+            gradients = torch.autograd.grad(loss, self._parameters)
             for rule in self._before:
                 rule.before_update(self._weights, self._lr)
-            torch._foreach_add_(self._parameters, gradients, alpha=-self._lr)
+            torch._foreach_add_(self._values, gradients, alpha=-self._lr)
             for rule in self._after:
                 rule.after_update(self._weights, partial(self._fresh, "step", self._task, step))
-            results.append(accuracies(logits.detach(), labels))
-        return torch.stack(results)
+            outputs.append(logits.detach())
+        # Once per epoch; the last batch may be smaller.
+        whole = len(order) // batch_size
+        parts = [(torch.stack(outputs[:whole]), batches[:whole])] if whole else []
+        parts += [(output[None], (rows,)) for output, rows in zip(outputs[whole:], batches[whole:], strict=True)]
+        return torch.cat([accuracies(own, self._labels[torch.stack(rows)]) for own, rows in parts])
 
     def _fresh(self, *purpose: str | int) -> list[Tensor]:
         assert self._new is not None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from adalin.data import Dataset
-from adalin.training._execute import make_stacks, one_thread
+from adalin.training._execute import engine_settings, make_stacks
 from adalin.training._run import Run
 from adalin.training._run_folder import RunFolder
 from adalin.training._train import train_runs
@@ -33,7 +33,7 @@ def plan(runs: Sequence[Run], dataset: Dataset | None, *, workers: int) -> Plan:
     """Train a little of each kind of stack in a temporary folder."""
     stacks = make_stacks(runs, workers)
     seconds, disk, measured = 0.0, 0, dict[Any, tuple[float, float, int, int]]()
-    with one_thread():
+    with engine_settings():
         for stack in stacks:
             kind = (stack[0].stack_key, tuple(run.method for run in stack))
             if kind not in measured:

@@ -6,7 +6,7 @@ import re
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 from torch import nn
 
@@ -14,6 +14,7 @@ from adalin._seeds import seeded
 from adalin.data import Dataset
 from adalin.methods import Method
 from adalin.models import INITS, make_model
+from adalin.nn._bases import did_you_mean
 from adalin.streams import SCALINGS, Benchmark, Stream, get_benchmark
 
 MAX_LR = 3e38  # more is not finite in float32
@@ -46,8 +47,9 @@ class Run:
         benchmark = get_benchmark(self.benchmark)
         for name, least in (("seed", 0), ("tasks", 1), ("epochs", 1), ("batch_size", 1), ("images", 1)):
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            if not isinstance(value, SupportsIndex) or isinstance(value, bool) or value.__index__() < least:
                 raise ValueError(f"{name.replace('_', '-')} must be a whole number of at least {least}, not {value!r}")
+            object.__setattr__(self, name, value.__index__())  # of NumPy's integers too
         if not (isinstance(self.lr, float | int) and 0 < self.lr < MAX_LR):
             raise ValueError(f"lr must be a positive number, not {self.lr!r}")
         if self.inputs not in SCALINGS:
@@ -65,6 +67,11 @@ class Run:
     def define(cls, benchmark: str, method: str, seed: int, dataset: Dataset | None, **settings: Any) -> "Run":
         """A run with the benchmark's own settings wherever none (or None) is given."""
         chosen = get_benchmark(benchmark)
+        known = [field.name for field in fields(cls) if field.name not in ("benchmark", "method", "seed", "data")]
+        for name in settings:
+            if name not in known:
+                hint = did_you_mean(name, known)
+                raise ValueError(f"there is no setting {name!r}{hint}; known: {', '.join(known)}")
         values = {name: getattr(chosen, name) for name in ("tasks", "epochs", "batch_size", "lr", "images")}
         if dataset is not None:
             available = len(dataset.train_images)
@@ -91,6 +98,7 @@ class Run:
 
     @property
     def steps_per_task(self) -> int:
+        """Gradient steps."""
         return self.epochs * -(-self.images // self.batch_size)
 
     @property
@@ -107,9 +115,11 @@ class Run:
 
     @cached_property
     def parsed_method(self) -> Method:
+        """The method that the text stands for."""
         return Method.parse(self.method)
 
     def make_stream(self, dataset: Dataset | None) -> Stream:
+        """The tasks of this run."""
         return self._benchmark.stream(dataset, seed=self.seed, images=self.images, scaling=self.inputs)
 
     def make_model(self, stream: Stream, *purpose: str | int) -> nn.Module:

@@ -30,7 +30,7 @@ __all__ = ["Checkpoint", "CheckpointError", "RunFolder", "RunFolderError", "chec
 class RunFolder:
     """Reading works at any time and changes nothing; whoever writes holds the lock.
 
-    Example:
+    Examples:
         with folder.lock():
             folder.create_or_check(config, manifest)
             checkpoint = folder.load(warn=print)
@@ -45,9 +45,11 @@ class RunFolder:
         return [RunFolder(config.parent) for config in sorted(root.rglob("config.json"))]
 
     def config(self) -> dict[str, Any]:
+        """What defines the run."""
         return _read_json(self.path / "config.json")
 
     def manifest(self) -> dict[str, Any]:
+        """Where and with what it was run."""
         return _read_json(self.path / "manifest.json")
 
     def create_or_check(self, config: dict[str, Any], manifest: dict[str, Any]) -> None:
@@ -105,7 +107,7 @@ class RunFolder:
                 raise
 
     def rows(self) -> list[dict[str, Any]]:
-        """The rows of the finished tasks; a torn last line is none."""
+        """The rows of the finished tasks, none missing; a torn last line is none."""
         return [row for _, row in self._lines()]
 
     def trim_rows(self, tasks: int) -> None:
@@ -115,9 +117,11 @@ class RunFolder:
             self._write("rows.jsonl", kept)
 
     def save(self, checkpoint: Checkpoint) -> Path:
+        """Write a checkpoint; it and the one before it are kept."""
         return _checkpoint.save(self.path, checkpoint)
 
     def load(self, warn: Callable[[str], None]) -> Checkpoint | None:
+        """The newest intact checkpoint; each damaged one is warned of."""
         return _checkpoint.load(self.path, warn)
 
     @property
@@ -142,7 +146,14 @@ class RunFolder:
         if not self._rows.exists():
             return []
         lines = _complete_lines(self._rows.read_bytes()).splitlines(keepends=True)
-        return [(line, _parse(line, f"line {number} of {self._rows}")) for number, line in enumerate(lines, 1)]
+        rows = [(line, _parse(line, f"line {number} of {self._rows}")) for number, line in enumerate(lines, 1)]
+        for task, (_, row) in enumerate(rows):
+            if row.get("task") != task:
+                raise RunFolderError(
+                    f"line {task + 1} of {self._rows} is not the row of task {task}: lines are missing or damaged; "
+                    "restore the file or delete the folder to start the run anew"
+                )
+        return rows
 
     def _write_json(self, name: str, content: dict[str, Any]) -> None:
         self._write(name, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())

@@ -19,7 +19,7 @@ from adalin.streams import Stream, Task
 from adalin.training._mlp_stack import MLPStack
 from adalin.training._module_stack import ModuleStack
 from adalin.training._run import Run
-from adalin.training._run_folder import Checkpoint, RunFolder
+from adalin.training._run_folder import Checkpoint, RunFolder, RunFolderError
 from adalin.training._span import Span
 from adalin.training._stack import Stack, Trainee
 
@@ -76,7 +76,12 @@ def train_runs(
     Given `Streams`, the data set is released once they are made, if nobody else holds it.
     """
     streams = data if isinstance(data, Streams) else Streams(data)
-    students = [_resume(run, folder, streams, report) for run, folder in runs]
+    students = []
+    for run, folder in runs:
+        try:
+            students.append(_resume(run, folder, streams, report))
+        except (ValueError, RunFolderError) as error:  # the others can go on
+            report("error", run, {"message": str(error)})
     streams.release_dataset()
     stacks: dict[tuple[Any, ...], list[Student]] = {}
     for student in students:
@@ -117,9 +122,13 @@ def _resume(run: Run, folder: RunFolder, streams: Streams, report: Report) -> St
     """A run at its last checkpoint, or at its start; None if there is nothing left to do."""
     checkpoint = folder.load(lambda message: report("warning", run, {"message": message}))
     tensors, position = (checkpoint.tensors, dict(checkpoint.position)) if checkpoint else (None, dict(START))
+    rows = len(folder.rows())
+    if rows < position["task"]:
+        raise RunFolderError(missing_rows(folder, rows, position))
+    if rows and checkpoint is None:
+        message = f"{folder.path} has {rows} rows but no checkpoint: the run starts anew"
+        report("warning", run, {"message": message})
     folder.trim_rows(position["task"])
-    if len(folder.rows()) < position["task"]:
-        raise ValueError(f"{folder.path} lacks rows of tasks before its checkpoint; delete it to start the run anew")
     state = position.pop("state", "running")
     report("resumed", run, {"steps": position["task"] * run.steps_per_task + position["step"]})
     if state == "diverged" or position["task"] >= run.tasks:
@@ -132,6 +141,13 @@ def _resume(run: Run, folder: RunFolder, streams: Streams, report: Report) -> St
         span = streams.span(stream)
     trainee = Trainee(model, run.seed, run.lr, method.rules, span, run.init, run.method)
     return Student(run, folder, stream, trainee, **position, tensors=tensors)
+
+
+def missing_rows(folder: RunFolder, rows: int, position: dict[str, Any]) -> str:
+    return (
+        f"{folder.path} has {rows} rows, but its checkpoint comes after {position['task']} tasks; "
+        "restore rows.jsonl or delete the folder to start the run anew"
+    )
 
 
 def _shape(student: Student) -> tuple[Any, ...]:
