@@ -23,9 +23,9 @@ from adalin.models import models
 from adalin.streams import benchmarks
 
 ROOT = Path(__file__).parent.parent
-# What is public in adalin.nn is a name of adalin.
+# What is public in adalin.nn is a name of adalin; the command line is no API.
 SUBPACKAGES = [f"adalin.{part.name}" for part in pkgutil.iter_modules(adalin.__path__) if part.ispkg]
-PACKAGES = ["adalin", *(package for package in SUBPACKAGES if package != "adalin.nn")]
+PACKAGES = ["adalin", *(package for package in SUBPACKAGES if package not in ("adalin.nn", "adalin.cli"))]
 SYMBOLS = [(package, name) for package in PACKAGES for name in import_module(package).__all__]
 SUMMARIES = {
     "benchmark": {name: benchmark.summary for name, benchmark in benchmarks().items()},

@@ -1,18 +1,44 @@
-"""What people look at: progress, tables, figures."""
+"""What people look at: progress, tables, figures, the page; and the files and statistics behind them."""
 
-from adalin.report._figure import check_figure_path, curves_figure, save_figure
+from adalin.report._archive import read_archive, read_results, write_results
+from adalin.report._figure import check_figure_path, curves_figure, draw_curves, save_figure
+from adalin.report._loggers import open_loggers
+from adalin.report._page import Picture, write_page
 from adalin.report._progress import RunProgress, duration
-from adalin.report._summary import Summary, mean_and_deviation, summarise
+from adalin.report._statistics import (
+    Interval,
+    bootstrap_mean,
+    hierarchical_bootstrap,
+    paired_test,
+    plasticity_slope,
+)
+from adalin.report._summary import Summary, by_benchmark, mean_and_deviation, summarise
 from adalin.report._table import results_table
+from adalin.report._verdict import Finding, Verdict
 
 __all__ = [
+    "Finding",
+    "Interval",
+    "Picture",
     "RunProgress",
     "Summary",
+    "Verdict",
+    "bootstrap_mean",
+    "by_benchmark",
     "check_figure_path",
     "curves_figure",
+    "draw_curves",
     "duration",
+    "hierarchical_bootstrap",
     "mean_and_deviation",
+    "open_loggers",
+    "paired_test",
+    "plasticity_slope",
+    "read_archive",
+    "read_results",
     "results_table",
     "save_figure",
     "summarise",
+    "write_page",
+    "write_results",
 ]

@@ -79,3 +79,11 @@ def summarise(results: Sequence[Result]) -> list[Summary]:
         differing = [name for name in config if name != "seed" and any(other[name] != config[name] for other in others)]
         labels.append(" ".join((config["method"], *(f"{name}={config[name]}" for name in differing))))
     return [Summary(label, members) for label, members in zip(labels, settings.values(), strict=True)]
+
+
+def by_benchmark(results: Sequence[Result]) -> dict[tuple[str, str], list[Summary]]:
+    """Summaries for each (benchmark, data)."""
+    places: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        places.setdefault((result.run.benchmark, result.source), []).append(result)
+    return {place: summarise(members) for place, members in places.items()}

@@ -23,6 +23,8 @@ class Result:
     position: dict[str, Any]
     """Of the last checkpoint."""
     manifest: dict[str, Any]
+    core_seconds: float = 0.0
+    """What it has taken; 0 if nobody knows."""
 
     @classmethod
     def open(cls, folder: RunFolder, run: Run | None = None) -> "Result":
@@ -44,7 +46,7 @@ class Result:
         rows = folder.rows()
         if len(rows) < position["task"]:
             raise RunFolderError(missing_rows(folder, len(rows), position))
-        return cls(run, rows[: run.tasks], position, manifest)
+        return cls(run, rows[: run.tasks], position, manifest, folder.cost())
 
     @property
     def source(self) -> str:

@@ -3,6 +3,7 @@
 RUN/config.json      what defines the run
     manifest.json    versions, machine, data; under "resumed" what was different at later starts
     rows.jsonl       one JSON object per finished task
+    cost.json        seconds of one core that it has taken
     checkpoint-*     see _checkpoint.py
     lock             held by the process that works on the run
 """
@@ -115,6 +116,16 @@ class RunFolder:
         kept = b"".join(line for line, row in self._lines() if row["task"] < tasks)
         if self._rows.exists() and self._rows.stat().st_size != len(kept):
             self._write("rows.jsonl", kept)
+
+    def cost(self) -> float:
+        """Seconds of one core that the run has taken; 0 if nobody knows."""
+        with suppress(RunFolderError):  # it is not worth stopping for
+            return float(_read_json(self.path / "cost.json").get("core_seconds", 0.0))
+        return 0.0
+
+    def add_cost(self, seconds: float) -> None:
+        """Note that the run has taken more time, its share of its stack's."""
+        self._write_json("cost.json", {"core_seconds": round(self.cost() + seconds, 3)})
 
     def save(self, checkpoint: Checkpoint) -> Path:
         """Write a checkpoint; it and the one before it are kept."""

@@ -286,8 +286,10 @@ class _Loop:
         return time.monotonic() - self._saved > self._checkpoint_seconds
 
     def _save(self, state: str) -> None:
+        seconds = (time.monotonic() - self._saved) / len(self._students)
         for index, student in enumerate(self._students):
             student.folder.save(Checkpoint(self._stack.state(index), student.position(state)))
+            student.folder.add_cost(seconds)
             if state != "running":
                 self._report(state, student.run, student.position(state))
         self._saved = time.monotonic()

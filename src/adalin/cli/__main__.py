@@ -1,0 +1,3 @@
+from adalin.cli import main
+
+main()

@@ -1,0 +1,121 @@
+"""show, list, export, report."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from tyro.conf import Positional
+
+from adalin.cli._shared import Picture, Plugins, complain, find, import_plugins, show
+
+
+@dataclass(frozen=True)
+class Show:
+    """The state and the results of the runs in a folder."""
+
+    folder: Positional[Path] = Path("runs")
+    """Of runs, or of Parquet files made by `adalin export`; or one such file."""
+    picture: Picture = None
+    metric: str | None = None
+    """What the picture shows; without one, the online accuracy."""
+    plugin: Plugins = ()
+
+    def __call__(self, console: Console) -> int:
+        import_plugins(self.plugin)
+        if self.metric is not None and self.picture is None:
+            raise ValueError("--metric is what a picture shows; name its file with --picture")
+        results, problems = find(self.folder)
+        show(results, console, self.picture, self.metric or "online_accuracy")
+        for problem in problems:
+            complain(problem)
+        return 1 if problems else 0
+
+
+@dataclass(frozen=True)
+class List:
+    """Benchmarks, methods, activations and metrics, each with one line and its paper."""
+
+    plugin: Plugins = ()
+
+    def __call__(self, console: Console) -> int:
+        import_plugins(self.plugin)
+        from rich.table import Table
+
+        from adalin import activations
+        from adalin.methods import methods
+        from adalin.metrics import metrics
+        from adalin.streams import benchmarks
+
+        def table(title: str, rows: list[tuple[str, str, str]]) -> None:
+            grid = Table(box=None, show_header=False, title=title, title_justify="left", title_style="bold")
+            grid.add_column(overflow="fold")
+            for row in rows:
+                grid.add_row(*row)
+            console.print(grid)
+
+        table("benchmarks", [(name, one.summary, one.paper) for name, one in benchmarks().items()])
+        table("methods", [(name, part.summary, part.paper) for name, part in methods().items()])
+        table("metrics", [(name, one.summary, one.paper) for name, one in metrics().items()])
+        table("activations", [(name, one.summary, one.paper) for name, one in activations().items()])
+        return 0
+
+
+@dataclass(frozen=True)
+class Export:
+    """The rows of the runs in a folder as one file: Parquet, which `show` and `report` read too, or CSV."""
+
+    folder: Positional[Path]
+    """Of the runs."""
+    file: Positional[Path]
+    """Ends in .parquet (rows, configurations and manifests) or .csv (plain numbers only)."""
+    per_neuron: bool = True
+    """With the numbers of each neuron, alpha and saturation, which are most of a Parquet file."""
+    plugin: Plugins = ()
+
+    def __call__(self, console: Console) -> int:
+        import_plugins(self.plugin)
+        from adalin.report import write_results
+
+        results, problems = find(self.folder)
+        write_results(results, self.file, per_neuron=self.per_neuron)
+        rows = sum(len(result.rows) for result in results)
+        console.print(f"{rows} rows of {len(results)} runs: {self.file}", soft_wrap=True)
+        for problem in problems:
+            complain(problem)
+        return 1 if problems else 0
+
+
+@dataclass(frozen=True)
+class Report:
+    """A page about the runs in a folder: who keeps plasticity where, curves, heat maps, tables, claims."""
+
+    folder: Positional[Path] = Path("runs")
+    """Of runs, or of Parquet files made by `adalin export`."""
+    out: Path | None = None
+    """Folder of the page; by default `report` inside the folder."""
+    open: bool = False
+    """Show it in the browser."""
+    markdown: tuple[Path, ...] = ()
+    """Instead of a page, write tables into these Markdown files, between the marks they must have."""
+    plugin: Plugins = ()
+
+    def __call__(self, console: Console) -> int:
+        import_plugins(self.plugin)
+        from adalin.studies import publish, write_markdown
+
+        results, problems = find(self.folder)
+        for path in self.markdown:
+            write_markdown(results, path)
+            console.print(f"tables: {path}", soft_wrap=True)
+        if self.markdown:
+            return 0
+        out = self.out or (self.folder if self.folder.is_dir() else self.folder.parent) / "report"
+        page = publish(results, out, figures=self.folder / "figures", command=f"adalin report {self.folder}")
+        console.print(f"page: {page}", soft_wrap=True)
+        for problem in problems:
+            complain(problem)
+        if self.open:
+            import webbrowser
+
+            webbrowser.open(page.absolute().as_uri())
+        return 1 if problems else 0

@@ -1,0 +1,116 @@
+"""demo, run, plan."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from tyro.conf import Positional
+
+from adalin.cli._shared import Picture, Training, Workers, cores, show
+
+if TYPE_CHECKING:
+    from adalin.data import Dataset
+    from adalin.training import Run as DefinedRun
+
+DEMO_METHODS = ("baseline", "adalin", "tanh", "adalin-tanh")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(Training):
+    """Train methods on a benchmark, or go on where the same command stopped."""
+
+    benchmark: Positional[str]
+    """A benchmark's name: see `adalin list`."""
+    methods: tuple[str, ...] = ("baseline", "adalin")
+    """Activations and rules, joined by +, options after a colon: adalin, adalin-tanh+l2, l2:strength=0.001."""
+    seeds: tuple[int, ...] = (3, 4, 5)
+    """One run for each method and seed."""
+    base: str = "relu"
+    """The base activation of those methods that have one and do not name it."""
+    tasks: int | None = None
+    """By default the benchmark's, as for the next four."""
+    epochs: int | None = None
+    """Per task."""
+    lr: float | None = None
+    """Learning rate."""
+    batch_size: int | None = None
+    """Images per step."""
+    images: int | None = None
+    """Per task."""
+    inputs: str = "unit"
+    """How pixels are scaled: unit ([0, 1]) or kumar2023 (standardised as in that paper)."""
+    init: str = "default"
+    """First weights: torch's default, or he-normal."""
+    picture: Picture = None
+
+    def define(self) -> "tuple[list[DefinedRun], Dataset | None]":
+        self.prepare()
+        from adalin.methods import Method
+        from adalin.report import check_figure_path
+        from adalin.training import define_runs
+
+        if self.picture is not None:
+            check_figure_path(self.picture)
+        names = ("tasks", "epochs", "lr", "batch_size", "images", "inputs", "init")
+        settings = {name: getattr(self, name) for name in names}
+        methods = [str(Method.parse(method, base=self.base)) for method in self.methods]
+        return define_runs(self.benchmark, methods, self.seeds, data=self.data, **settings)
+
+    def __call__(self, console: Console) -> int:
+        runs, dataset = self.define()
+        self.say_data(dataset, console)
+        results, code = self.train(runs, console)
+        if results:
+            show(results, console, self.picture)
+        return code
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demo:
+    """ReLU and Tanh lose plasticity on random-label MNIST, with AdaLin they do not. Bundled digits, minutes."""
+
+    out: Path = Path("runs/demo")
+    """Folder of the runs."""
+    picture: Picture = None
+    tasks: int = 10
+    epochs: int = 200
+    seeds: tuple[int, ...] = (3, 4, 5)
+    workers: Workers = field(default_factory=cores)
+
+    def __call__(self, console: Console) -> int:
+        from adalin.data import BUNDLED
+
+        run = Run(
+            benchmark="random-label-mnist",
+            methods=DEMO_METHODS,
+            seeds=self.seeds,
+            tasks=self.tasks,
+            epochs=self.epochs,
+            data=Path(BUNDLED),
+            workers=self.workers,
+            out=self.out,
+            picture=self.picture or self.out / "demo.png",
+        )
+        console.print(
+            "In every task 1,200 digits get new random labels. By chance the accuracy is 0.10.", highlight=False
+        )
+        return run(console)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Run):
+    """What such a `run` would take: steps, time and disk, from a few seconds of training."""
+
+    def __call__(self, console: Console) -> int:
+        from adalin.report import duration
+        from adalin.training import plan
+
+        runs, dataset = self.define()
+        result = plan(runs, dataset, workers=self.workers)
+        stacks = ", ".join(map(str, result.stacks))
+        console.print(f"{len(runs)} runs of {runs[0].tasks} tasks, {result.steps:,} steps in all")
+        console.print(f"{len(result.stacks)} stacks of {stacks} runs on {self.workers} processes")
+        console.print(f"about {duration(result.seconds)} on this machine as it is now")
+        console.print(f"about {result.disk_bytes / 1e6:.1f} MB of disk")
+        return 0

@@ -1,0 +1,139 @@
+"""What several commands need: options, plugins, training with progress, tables."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from adalin.data import Dataset
+    from adalin.training import Result, Run
+
+Plugins = Annotated[
+    tuple[str, ...],
+    tyro.conf.arg(help="Modules to import first, which register streams, methods, activations or metrics of your own."),
+]
+Picture = Annotated[Path | None, tyro.conf.arg(help="Write the curves to this PNG, PDF or SVG file.")]
+Workers = Annotated[int, tyro.conf.arg(help="Processes, each with one thread.")]
+
+
+def cores() -> int:
+    return os.cpu_count() or 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """Where and how runs are trained; their numbers do not depend on it."""
+
+    out: Path = Path("runs")
+    """Folder of the runs."""
+    data: Path | None = None
+    """Folder of the data sets; else $ADALIN_DATA, else the user's cache. "bundled" for 5,000 digits of MNIST."""
+    workers: Workers = field(default_factory=cores)
+    checkpoint_seconds: float = 60.0
+    """How much work may be lost if the process is killed."""
+    log: tuple[Literal["tensorboard", "wandb"], ...] = ()
+    """Also write the rows there while training."""
+    plugin: Plugins = ()
+
+    def prepare(self) -> None:
+        from adalin.training import check_workers
+
+        import_plugins(self.plugin)
+        check_workers(self.workers)
+
+    def say_data(self, dataset: "Dataset | None", console: Console) -> None:
+        if dataset is not None:
+            hint = "; for the real MNIST: adalin data fetch mnist" if dataset.bundled and self.data is None else ""
+            console.print(f"data: {dataset.source}{hint}", soft_wrap=True)
+
+    def train(self, runs: "Sequence[Run]", console: Console) -> "tuple[list[Result], int]":
+        """What has come of the runs, and the exit code: 130 if stopped, 1 if something went wrong."""
+        from adalin.report import RunProgress, open_loggers
+        from adalin.training import Result, RunFolder, RunFolderError, execute
+
+        with open_loggers(self.log, self.out) as loggers, RunProgress(runs, console) as progress:
+
+            def report(event: str, run: "Run", details: dict[str, Any]) -> None:
+                for tell in (progress.report, *loggers):
+                    tell(event, run, details)
+
+            stopped = execute(
+                runs,
+                out=self.out,
+                data=self.data,
+                workers=self.workers,
+                report=report,
+                checkpoint_seconds=self.checkpoint_seconds,
+                plugins=self.plugin,
+            )
+        results = []
+        for run in runs:
+            # Those that were not begun have no folder, and what is wrong with a damaged one has been reported.
+            with contextlib.suppress(RunFolderError):
+                results.append(Result.open(RunFolder(self.out / run.folder), run))
+        for message in progress.errors:
+            complain(message)
+        if stopped:
+            console.print("stopped and saved; the same command goes on")
+            return results, 130
+        if not progress.errors and progress.made_no_step:
+            tasks = sum(len(result.rows) for result in results)
+            console.print(f"everything was done before: {tasks} tasks in {len(results)} runs")
+        return results, 1 if progress.errors else 0
+
+
+def complain(message: str) -> None:
+    print(f"adalin: {message}", file=sys.stderr)
+
+
+def import_plugins(names: tuple[str, ...]) -> None:
+    if names and str(Path.cwd()) not in sys.path:  # of an installed command it is not there; workers get the same path
+        sys.path.insert(0, str(Path.cwd()))
+    for name in names:
+        try:
+            import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name not in (name, name.partition(".")[0]):
+                raise
+            hint = f": {name.removesuffix('.py')}" if name.endswith(".py") else " that Python can import"
+            raise ValueError(f"there is no plugin {name!r}: give the name of a module{hint}") from None
+
+
+def find(place: Path) -> "tuple[list[Result], list[str]]":
+    """The results in a folder or file, at least one, and what is wrong with others."""
+    from adalin.report import read_results
+
+    if not place.exists():
+        raise ValueError(f"there is no folder {place}")
+    results, problems = read_results(place)
+    if not results:
+        raise ValueError(problems[0] if problems else f"there are no runs in {place}; `adalin run` makes some")
+    return results, problems
+
+
+def show(
+    results: "list[Result]", console: Console, picture: Path | None = None, metric: str = "online_accuracy"
+) -> None:
+    """A table for each benchmark, and its curves."""
+    from adalin.report import by_benchmark, curves_figure, results_table, save_figure
+
+    benchmarks = by_benchmark(results)
+    for number, ((benchmark, source), summaries) in enumerate(benchmarks.items()):
+        console.print(results_table(summaries, f"{benchmark} on {source}"))
+        if picture is None or not any(summary.tasks for summary in summaries):
+            continue
+        if not any(summary.has(metric) for summary in summaries):
+            measured = dict.fromkeys(name for one in results for row in one.rows[:1] for name in row)
+            known = [name for name in measured if any(summary.has(name) for summary in summaries)]
+            raise ValueError(f"{metric!r} is no number that these runs have; they have {', '.join(known)}")
+        path = picture if len(benchmarks) == 1 else picture.with_stem(f"{picture.stem}-{number + 1}")
+        save_figure(curves_figure(summaries, title=benchmark, note=f"data: {source}", metric=metric), path)
+        console.print(f"picture: {path}", soft_wrap=True)

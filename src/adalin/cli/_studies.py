@@ -1,0 +1,161 @@
+"""reproduce, sweep."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from rich.console import Console
+from tyro.conf import Positional
+
+from adalin.cli._shared import Training, show
+
+if TYPE_CHECKING:
+    from adalin.studies import Recipe
+    from adalin.training import Result, Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduce(Training):
+    """Make a figure or table of the paper: train what it needs, draw it, judge its claims."""
+
+    recipe: Positional[str | None] = None
+    """Its name, see --list; or "all"."""
+    list: bool = False
+    """Say what there is."""
+    budget: Literal["quick", "short", "paper"] = "quick"
+    """Quick: the figure's shape, in minutes. Short: the paper's tasks, fewer of them. Paper: all of it."""
+    seeds: tuple[int, ...] = (3, 4, 5)
+    """Others than those of sweeps."""
+    plan: bool = False
+    """Only say what it would take, with the time from a few seconds of training."""
+
+    def __call__(self, console: Console) -> int:
+        self.prepare()
+        from adalin.studies import get_recipe, recipes
+
+        if self.list or self.recipe is None:
+            for name, recipe in recipes().items():
+                console.print(f"{name:<18} {recipe.title}")
+            return 0
+        chosen = list(recipes().values()) if self.recipe == "all" else [get_recipe(self.recipe)]
+        codes = []
+        for recipe in chosen:
+            codes.append(self._plan(recipe, console) if self.plan else self._make(recipe, console))
+            if codes[-1] == 130:
+                break
+        return max(codes)
+
+    def _make(self, recipe: "Recipe", console: Console) -> int:
+        from adalin.studies import save_picture
+
+        runs = recipe.runs(self.budget, seeds=self.seeds, data=self.data)
+        results: list[Result] = []
+        codes = [0]
+        for benchmark, members in _by_benchmark(runs).items():
+            console.print(f"{recipe.name}: {benchmark}, {_count(members)}")
+            found, code = self.train(members, console)
+            results += found
+            codes.append(code)
+            if code == 130:
+                return 130
+        if results:
+            show(results, console)
+        data = "" if self.data is None else f" --data {self.data}"
+        sources = ", ".join(dict.fromkeys(result.source for result in results))
+        note = f"budget {self.budget}; seeds {', '.join(map(str, self.seeds))}; data: {sources}" if results else ""
+        paths = save_picture(
+            recipe.figure(runs, results),
+            self.out / "figures",
+            f"{recipe.name}-{self.budget}" if results else recipe.name,
+            title=recipe.title,
+            command=f"adalin reproduce {recipe.name}" + (f" --budget {self.budget}{data}" if results else ""),
+            note=note,
+        )
+        _judge(recipe, results, console)
+        for path in paths:
+            console.print(f"picture: {path}", soft_wrap=True)
+        return max(codes)
+
+    def _plan(self, recipe: "Recipe", console: Console) -> int:
+        from adalin.data import load
+        from adalin.report import duration
+        from adalin.streams import get_benchmark
+        from adalin.training import plan
+
+        for benchmark, members in _by_benchmark(recipe.runs(self.budget, seeds=self.seeds, data=self.data)).items():
+            name = get_benchmark(benchmark).dataset
+            result = plan(members, None if name is None else load(name, self.data), workers=self.workers)
+            time, disk = duration(result.seconds), result.disk_bytes / 1e6
+            console.print(f"{recipe.name}: {benchmark}, {_count(members)}, about {time} and {disk:.1f} MB")
+        return 0
+
+
+def _count(runs: "Sequence[Run]") -> str:
+    steps = sum(run.steps_per_task * run.tasks for run in runs)
+    return f"{len(runs)} runs of {runs[0].tasks} tasks, {steps:,} steps"
+
+
+def _by_benchmark(parts: "list[list[Run]]") -> "dict[str, list[Run]]":
+    """The runs of all parts, each once."""
+    groups: dict[str, dict[Path, Run]] = {}
+    for run in (run for part in parts for run in part):
+        groups.setdefault(run.benchmark, {})[run.folder] = run
+    return {benchmark: list(runs.values()) for benchmark, runs in groups.items()}
+
+
+def _judge(recipe: "Recipe", results: "list[Result]", console: Console) -> None:
+    from adalin.report import by_benchmark
+    from adalin.studies import judge_claims
+
+    summaries = [summary for members in by_benchmark(results).values() for summary in members]
+    for verdict in judge_claims(summaries):
+        if verdict.claim in recipe.claims:
+            console.print(f"{verdict.claim} {verdict.outcome}: {verdict.text}")
+            for finding in verdict.findings:
+                console.print(f"   {finding.outcome}: {finding.statement}: {finding.numbers}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep(Training):
+    """Choose learning rate and batch size as the paper does: a grid on seeds 0-2, the best of it on seeds 3-5."""
+
+    benchmark: Positional[str]
+    """A benchmark's name: see `adalin list`."""
+    methods: tuple[str, ...] = ("baseline", "adalin")
+    """As for `adalin run`."""
+    lr: tuple[float, ...] = (1e-2, 1e-3, 1e-4)
+    """Learning rates."""
+    batch_size: tuple[int, ...] = (16, 32, 64)
+    """Images per step."""
+    tasks: int | None = None
+    """By default the benchmark's, as for the next two."""
+    epochs: int | None = None
+    """Per task."""
+    images: int | None = None
+    """Per task."""
+    inputs: str = "unit"
+    """As for `adalin run`, as is the next."""
+    init: str = "default"
+    """First weights."""
+
+    def __call__(self, console: Console) -> int:
+        self.prepare()
+        from adalin.studies import choose, report_runs, sweep_runs, sweep_table
+
+        settings = {name: getattr(self, name) for name in ("tasks", "epochs", "images", "inputs", "init")}
+        runs = sweep_runs(self.benchmark, self.methods, self.lr, self.batch_size, data=self.data, **settings)
+        console.print(f"sweep on seeds 0, 1, 2: {_count(runs)}")
+        results, code = self.train(runs, console)
+        if not results:
+            return code
+        choices = choose(results)
+        console.print(sweep_table(choices))
+        if any(choice.best is None for choice in choices):
+            return code or 1
+        chosen = report_runs(self.benchmark, choices, data=self.data, **settings)
+        console.print(f"the chosen settings on seeds 3, 4, 5: {len(chosen)} runs")
+        results, code = self.train(chosen, console)
+        if results:
+            show(results, console)
+        return code

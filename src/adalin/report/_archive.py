@@ -1,0 +1,101 @@
+"""Results in one file: Parquet, with what defines the runs and their manifests inside, or CSV for a spreadsheet.
+
+A row of the table is a task of a run. Runs are described in the file's metadata, under "adalin", in the order of the
+column "run".
+"""
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from adalin.training import Result, Run, find_results
+
+PER_NEURON = ("alpha", "saturation")
+SETTINGS = ("benchmark", "method", "seed", "lr", "batch_size", "epochs")
+"""Of a run, as columns, for those who read the file with other tools."""
+
+
+def write_results(results: Sequence[Result], path: Path, *, per_neuron: bool = True) -> None:
+    """Write the rows of many runs to a .parquet or .csv file."""
+    if path.suffix not in (".parquet", ".csv"):
+        raise ValueError(f"the file's name must end in .parquet or .csv, not {path.name!r}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    skipped = () if per_neuron else PER_NEURON
+    rows = [
+        {"run": number}
+        | {name: getattr(result.run, name) for name in SETTINGS}
+        | {name: value for name, value in row.items() if name not in skipped}
+        for number, result in enumerate(results)
+        for row in result.rows
+    ]
+    if path.suffix == ".csv":
+        _write_csv(rows, path)
+        return
+    runs = [
+        {
+            "config": {**result.run.config(), "tasks": result.run.tasks},
+            **{name: getattr(result, name) for name in ("position", "manifest", "core_seconds")},
+        }
+        for result in results
+    ]
+    table = pa.Table.from_pylist(rows, schema=_schema(rows).with_metadata({"adalin": json.dumps(runs)}))
+    pq.write_table(table, path, compression="zstd")
+
+
+def read_archive(path: Path) -> list[Result]:
+    """The runs of a Parquet file that `write_results` made."""
+    try:
+        table = pq.read_table(path)
+        runs = json.loads(table.schema.metadata[b"adalin"])
+        rows: list[list[dict[str, Any]]] = [[] for _ in runs]
+        for row in table.drop_columns(list(SETTINGS)).to_pylist(maps_as_pydicts="strict"):
+            rows[row.pop("run")].append({name: value for name, value in row.items() if value is not None})
+        return [Result(Run(**run.pop("config")), own, **run) for own, run in zip(rows, runs, strict=True)]
+    except (OSError, KeyError, TypeError, ValueError) as error:  # pyarrow's errors are among them
+        raise ValueError(f"{path} is not a file of `adalin export`, or damaged: {error}") from None
+
+
+def read_results(place: Path) -> tuple[list[Result], list[str]]:
+    """Runs from a Parquet file, or from all run folders and Parquet files below a folder; and what cannot be read."""
+    if place.is_file():
+        return read_archive(place), []
+    results, problems = find_results(place)
+    for path in sorted(place.rglob("*.parquet")):
+        try:
+            results += read_archive(path)
+        except ValueError as error:
+            problems.append(str(error))
+    return results, problems
+
+
+def _schema(rows: Sequence[dict[str, Any]]) -> pa.Schema:
+    """Of all columns that any row has; types do not change with the numbers."""
+    examples: dict[str, Any] = {}
+    for row in rows:
+        examples |= {name: value for name, value in row.items() if value is not None and name not in examples}
+    return pa.schema([(name, _type(name, value)) for name, value in examples.items()])
+
+
+def _type(name: str, value: Any) -> pa.DataType:
+    if name in PER_NEURON:
+        return pa.list_(pa.list_(pa.float32()))
+    if isinstance(value, dict):
+        return pa.map_(pa.string(), pa.float64())
+    if isinstance(value, list):
+        return pa.list_(pa.float64())
+    return {str: pa.string(), int: pa.int64()}.get(type(value), pa.float64())
+
+
+def _write_csv(rows: Sequence[dict[str, Any]], path: Path) -> None:
+    names = dict.fromkeys(
+        name for row in rows for name, value in row.items() if isinstance(value, str | int | float) and name != "run"
+    )
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(names), extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)

@@ -1,0 +1,75 @@
+"""Rows sent elsewhere while training: TensorBoard, Weights & Biases. Run folders stay what counts."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from adalin.training import Run
+
+
+@contextmanager
+def open_loggers(names: Sequence[str], out: Path) -> Iterator[list[Any]]:
+    """Reports to pass events on to, closed at the end."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(_LOGGERS[name](out)) for name in names]
+
+
+def _numbers(row: dict[str, Any]) -> dict[str, float]:
+    return {name: value for name, value in row.items() if isinstance(value, int | float) and name != "task"}
+
+
+@contextmanager
+def _tensorboard(out: Path) -> Iterator[Any]:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise ValueError("--log tensorboard needs it: pip install tensorboard") from None
+    writers: dict[Path, SummaryWriter] = {}
+
+    def report(event: str, run: Run, details: dict[str, Any]) -> None:
+        if event == "row":
+            if run.folder not in writers:
+                writers[run.folder] = SummaryWriter(str(out / "tensorboard" / run.folder))
+            for name, value in _numbers(details).items():
+                writers[run.folder].add_scalar(name, value, details["task"])
+
+    try:
+        yield report
+    finally:
+        for writer in writers.values():
+            writer.close()
+
+
+@contextmanager
+def _wandb(out: Path) -> Iterator[Any]:
+    try:
+        import wandb
+    except ImportError:
+        raise ValueError("--log wandb needs it: pip install wandb") from None
+    runs: dict[Path, Any] = {}
+
+    def report(event: str, run: Run, details: dict[str, Any]) -> None:
+        if event == "row":
+            if run.folder not in runs:
+                out.mkdir(parents=True, exist_ok=True)
+                runs[run.folder] = wandb.init(
+                    project="adalin",
+                    group=run.folder.parent.name,
+                    name=f"{run.method} seed {run.seed}",
+                    id=str(run.folder).replace("/", "."),  # a run that goes on is the same run there
+                    resume="allow",
+                    reinit="create_new",
+                    dir=out,
+                    config=run.config(),
+                )
+            runs[run.folder].log(_numbers(details), step=details["task"])
+
+    try:
+        yield report
+    finally:
+        for one in runs.values():
+            one.finish()
+
+
+_LOGGERS = {"tensorboard": _tensorboard, "wandb": _wandb}

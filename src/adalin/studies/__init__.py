@@ -1,0 +1,32 @@
+"""Studies: the paper's experiments, one recipe each, sweeps, and what the results say about its claims."""
+
+from adalin.studies._claims import CLAIMS, Claim, judge_claims
+from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, REPORT_SEEDS, SWEEP_SEEDS, hyper_parameters
+from adalin.studies._publish import publish, save_picture, write_markdown
+from adalin.studies._recipes import BUDGETS, Part, Recipe, get_recipe, recipes
+from adalin.studies._sweep import Choice, Trial, choose, report_runs, sweep_runs, sweep_table
+
+__all__ = [
+    "BUDGETS",
+    "CLAIMS",
+    "MAIN_BENCHMARKS",
+    "MAIN_METHODS",
+    "REPORT_SEEDS",
+    "SWEEP_SEEDS",
+    "Choice",
+    "Claim",
+    "Part",
+    "Recipe",
+    "Trial",
+    "choose",
+    "get_recipe",
+    "hyper_parameters",
+    "judge_claims",
+    "publish",
+    "recipes",
+    "report_runs",
+    "save_picture",
+    "sweep_runs",
+    "sweep_table",
+    "write_markdown",
+]

@@ -1,0 +1,154 @@
+"""Where claims look up what has been run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from adalin.data._digits import SHA256 as DIGITS
+from adalin.methods import Method
+from adalin.methods._activations import AdaLin, NoGate
+from adalin.report._statistics import Values, fill_diverged
+from adalin.report._summary import Summary
+from adalin.streams import Benchmark, get_benchmark
+from adalin.studies._paper import SWEEP_SEEDS, hyper_parameters
+
+LEAST_TASKS = 10
+"""Within so many tasks ReLU loses its plasticity on random labels; fewer say nothing."""
+LEAST_SEEDS = 2
+"""One does not tell how much seeds differ."""
+
+
+class MissingError(Exception):
+    """A claim cannot be judged; the message says what has not been run."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """One metric of methods that can be compared: trained at the same scale, on the same seeds and tasks."""
+
+    values: list[Values]
+    """(seeds, tasks) of each method, all finite. A diverged run has accuracy 0 from there on."""
+    seeds: list[int]
+    diverged: list[int]
+    """How many runs of each method."""
+    note: str
+    """How much it is, and in what it is less than the paper's."""
+
+
+class Book:
+    """Those summaries that have the paper's hyper-parameters; of seeds, those that chose none of them, if there are."""
+
+    def __init__(self, summaries: Sequence[Summary]) -> None:
+        self._summaries = [kept for summary in summaries if (kept := _for_claims(summary)) is not None]
+
+    def benchmarks(self) -> set[str]:
+        """The names of those that were run."""
+        return {_benchmark(summary).name for summary in self._summaries}
+
+    def find(self, benchmark: str, method: str) -> Summary | None:
+        """A method at the scale nearest to the paper's, with the most tasks; None if it was not run."""
+        try:
+            return self.find_all(benchmark, [method])[0]
+        except MissingError:
+            return None
+
+    def find_all(self, benchmark: str, methods: Sequence[str]) -> list[Summary]:
+        """Like `find`, at one scale for all, so that they can be compared."""
+        wanted = [_canonical(method) for method in methods]
+        scales: dict[tuple[Any, ...], dict[str, Summary]] = {}
+        for summary in self._summaries:
+            if _benchmark(summary).name == benchmark:
+                scale = tuple(summary.config[name] for name in ("epochs", "images", "data"))
+                scales.setdefault(scale, {})[_canonical(summary.config["method"])] = summary
+        known = {method for found in scales.values() for method in found}
+        if absent := [method for method in methods if _canonical(method) not in known]:
+            raise MissingError(f"no runs of {', '.join(absent)} on {benchmark}")
+        complete = [[found[method] for method in wanted] for found in scales.values() if found.keys() >= set(wanted)]
+        if not complete:
+            raise MissingError(f"no runs of {', '.join(methods)} on {benchmark} with the same epochs, images and data")
+        best = max(complete, key=_preference)
+        if (tasks := min(map(_length, best))) < LEAST_TASKS:
+            raise MissingError(f"only {tasks} tasks of {', '.join(methods)} on {benchmark}; {LEAST_TASKS} are needed")
+        return best
+
+    def read(self, benchmark: str, methods: Sequence[str], metric: str = "online_accuracy") -> Evidence:
+        summaries = self.find_all(benchmark, methods)
+        seeds = sorted(set.intersection(*(set(summary.seeds) for summary in summaries)))
+        tasks = min(map(_length, summaries))
+        if len(seeds) < LEAST_SEEDS:
+            raise MissingError(f"{len(seeds)} seeds for {', '.join(methods)} on {benchmark}; {LEAST_SEEDS} are needed")
+        lines = [[summary.seeds.index(seed) for seed in seeds] for summary in summaries]
+        tables = [_table(summary, metric)[line, :tasks] for summary, line in zip(summaries, lines, strict=True)]
+        usable = [bool(np.isfinite([table[line] for table in tables]).all()) for line in range(len(seeds))]
+        if sum(usable) < LEAST_SEEDS:
+            raise MissingError(f"no {metric} of {', '.join(methods)} in every task on {benchmark}")
+        diverged = [sum(result.state == "diverged" for result in summary.results) for summary in summaries]
+        seeds = [seed for seed, use in zip(seeds, usable, strict=True) if use]
+        note = _note(summaries[0], seeds, tasks, sum(diverged))
+        return Evidence([table[usable] for table in tables], seeds, diverged, note)
+
+
+def _for_claims(summary: Summary) -> Summary | None:
+    started = [result for result in summary.results if result.rows or result.state == "diverged"]
+    results = [result for result in started if result.run.seed not in SWEEP_SEEDS] or started
+    config, benchmark = summary.config, _benchmark(summary)
+    paper = {"lr": benchmark.lr, "batch_size": benchmark.batch_size, "inputs": "unit", "init": "default"}
+    paper |= hyper_parameters(benchmark.name, config["method"])
+    is_papers = all(config[name] == value for name, value in paper.items())
+    return Summary(summary.label, results) if results and is_papers else None
+
+
+def _benchmark(summary: Summary) -> Benchmark:
+    return get_benchmark(summary.config["benchmark"])
+
+
+@cache
+def _canonical(text: str) -> str:
+    """`no-gate` and `adalin:gate=none` are the same network."""
+    method = Method.parse(text)
+    if isinstance(method.activation, NoGate):
+        method = replace(method, activation=AdaLin(base=method.activation.base, gate="none"))
+    return str(method)
+
+
+def _preference(summaries: Sequence[Summary]) -> tuple[Any, ...]:
+    config, benchmark, tasks = summaries[0].config, _benchmark(summaries[0]), min(map(_length, summaries))
+    is_papers = (config["epochs"] == benchmark.epochs, config["images"] == benchmark.images, config["data"] != DIGITS)
+    reported = not any(set(summary.seeds) <= set(SWEEP_SEEDS) for summary in summaries)
+    return (tasks >= LEAST_TASKS, reported, *is_papers, tasks)
+
+
+def _length(summary: Summary) -> int:
+    """How many tasks count: all that were asked for, if every run diverged on the way."""
+    if all(result.state == "diverged" for result in summary.results):
+        return max(result.run.tasks for result in summary.results)
+    return summary.tasks
+
+
+def _table(summary: Summary, metric: str) -> Values:
+    values = np.full((len(summary.results), _length(summary)), np.nan)
+    values[:, : summary.tasks] = summary.values(metric)
+    if metric.endswith("accuracy"):
+        diverged = [result.state == "diverged" for result in summary.results]
+        values[diverged] = fill_diverged(values[diverged])
+    return values
+
+
+def _note(summary: Summary, seeds: Sequence[int], tasks: int, diverged: int) -> str:
+    config, benchmark = summary.config, _benchmark(summary)
+    parts = [f"{len(seeds)} seeds ({', '.join(map(str, seeds))}), {tasks} tasks"]
+    less = [f"{tasks} of {benchmark.tasks} tasks"] if tasks < benchmark.tasks else []
+    for name in ("epochs", "images"):
+        if config[name] != (papers := getattr(benchmark, name)):
+            less.append(f"{config[name]} {name} instead of {papers}")
+    less += ["the bundled digits"] * (config["data"] == DIGITS)
+    if less:
+        parts.append(f"not the paper's scale: {', '.join(less)}")
+    if set(seeds) <= set(SWEEP_SEEDS):
+        parts.append("the seeds that chose the hyper-parameters")
+    if diverged:
+        parts.append(f"{diverged} run{'s' * (diverged > 1)} diverged")
+    return "; ".join(parts)

@@ -1,0 +1,119 @@
+"""From results to a page, and to Markdown for the documentation."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from adalin.report import Picture, Summary, by_benchmark, duration, save_figure, write_page
+from adalin.report._statistics import fill_diverged, plasticity_slope
+from adalin.streams import get_benchmark
+from adalin.studies._claims import judge_claims
+from adalin.studies._paper import PAPER_HOURS
+from adalin.training import Result
+
+MARKS = ("<!-- results: made by `adalin report --markdown` -->", "<!-- end of results -->")
+"""What stands between them in a Markdown file is replaced."""
+
+
+def save_picture(figure: Figure, folder: Path, name: str, *, title: str, command: str, note: str) -> list[Path]:
+    """A figure as PNG and PDF, with what made it beside it."""
+    paths = [folder / f"{name}{suffix}" for suffix in (".png", ".pdf")]
+    for path in paths:
+        save_figure(figure, path)
+    made = {"title": title, "command": command, "note": note}
+    (folder / f"{name}.json").write_text(json.dumps(made, indent=2) + "\n")
+    return paths
+
+
+def publish(results: Sequence[Result], out: Path, *, figures: Path, command: str) -> Path:
+    """The page about results, with the figures of a folder; returns its path."""
+    summaries = _summaries(results)
+    out.mkdir(parents=True, exist_ok=True)
+    pictures = _copy_pictures(figures, out)
+    return write_page(out, summaries, judge_claims(summaries), pictures=pictures, command=command)
+
+
+def write_markdown(results: Sequence[Result], path: Path) -> None:
+    """Put tables of claims, accuracies and costs between the marks of a Markdown file."""
+    text = path.read_text()
+    if not all(text.count(mark) == 1 for mark in MARKS):
+        raise ValueError(f"{path} must have the lines {MARKS[0]!r} and {MARKS[1]!r} once each: tables go between them")
+    before, rest = text.split(MARKS[0])
+    after = rest.split(MARKS[1])[1]
+    tables = "\n\n".join((_claims_table(results), *_accuracy_tables(results), _cost_table(results)))
+    path.write_text(f"{before}{MARKS[0]}\n\n{tables}\n\n{MARKS[1]}{after}")
+
+
+def _summaries(results: Sequence[Result]) -> list[Summary]:
+    return [summary for members in by_benchmark(results).values() for summary in members]
+
+
+def _copy_pictures(folder: Path, out: Path) -> list[Picture]:
+    pictures = []
+    for description in sorted(folder.glob("*.json")):
+        files = []
+        for suffix in (".png", ".pdf"):
+            source = description.with_suffix(suffix)
+            if source.exists():
+                (out / "figures").mkdir(exist_ok=True)
+                shutil.copyfile(source, out / "figures" / source.name)
+                files.append(Path("figures", source.name))
+        pictures.append(Picture(files=tuple(files), **json.loads(description.read_text())))
+    return pictures
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
+
+
+def _claims_table(results: Sequence[Result]) -> str:
+    rows = []
+    for verdict in judge_claims(_summaries(results)):
+        # What decides: findings that fail, else those that are missing.
+        decisive = [one for one in verdict.findings if one.outcome == verdict.outcome]
+        numbers = "; ".join(f"{one.statement}: {one.numbers}" for one in decisive[:2])
+        more = f"; and {len(decisive) - 2} more" if len(decisive) > 2 else ""
+        rows.append([verdict.claim, verdict.text, f"**{verdict.outcome}**", numbers + more])
+    return _table(("claim", "text", "verdict", "numbers"), rows)
+
+
+def _accuracy_tables(results: Sequence[Result]) -> list[str]:
+    tables = []
+    for (benchmark, source), summaries in by_benchmark(results).items():
+        rows = [_accuracy_row(summary) for summary in summaries if summary.tasks]
+        heads = ("method", "seeds", "tasks", "first task", "last task", "all tasks", "test, all tasks", "slope")
+        tables.append(f"**{benchmark}** on {source}\n\n{_table(heads, rows)}")
+    return tables
+
+
+def _accuracy_row(summary: Summary) -> list[str]:
+    values = fill_diverged(summary.values())
+    cells = [f"{values[:, 0].mean():.3f}", f"{values[:, -1].mean():.3f}"]
+    for metric in ("online_accuracy", "test_accuracy"):
+        totals = summary.total(metric)
+        cells.append(f"{totals.mean():.3f} ± {totals.std(ddof=1):.3f}" if len(totals) > 1 else "")
+    diverged = sum(result.state == "diverged" for result in summary.results)
+    seeds = f"{len(summary.results)}" + (f" ({diverged} diverged)" if diverged else "")
+    return [summary.label, seeds, str(summary.tasks), *cells, str(plasticity_slope(values))]
+
+
+def _cost_table(results: Sequence[Result]) -> str:
+    rows = []
+    for (benchmark, _), summaries in by_benchmark(results).items():
+        members = [result for summary in summaries for result in summary.results]
+        steps = sum(result.run.steps_per_task * len(result.rows) for result in members)
+        timed = [result for result in members if result.core_seconds]
+        seconds = sum(result.core_seconds for result in timed)
+        own = sum(result.run.steps_per_task * len(result.rows) for result in timed)
+        time = f"{duration(seconds)} for {len(timed)} runs, {own / seconds:,.0f} steps/s" if seconds else "not measured"
+        machines = dict.fromkeys(result.manifest["machine"]["cpu"] for result in members)
+        commits = dict.fromkeys(str(result.manifest["commit"])[:7] for result in members)
+        name = get_benchmark(benchmark).name
+        cells = (f"{steps:,}", time, ", ".join(machines), ", ".join(commits), PAPER_HOURS.get(name, ""))
+        rows.append([name, str(len(members)), *cells])
+    heads = ("benchmark", "runs", "model-steps", "time of one core", "machine", "commit", "the paper's time")
+    return _table(heads, rows)

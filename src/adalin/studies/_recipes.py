@@ -1,0 +1,193 @@
+"""One recipe per figure and table of the paper, and a few that it lacks."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from adalin.nn._bases import did_you_mean
+from adalin.report import summarise
+from adalin.studies._drawings import Panel, curves, derivative, heat_maps, mechanism, overhead
+from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, REPORT_SEEDS, hyper_parameters
+from adalin.training import Result, Run, define_runs
+
+BUDGETS: Mapping[str, Mapping[str, Mapping[str, int]]] = {
+    "quick": {
+        "permuted-mnist": {"tasks": 20},
+        "random-label-mnist": {"tasks": 10},
+        "random-label-cifar10": {"tasks": 10, "epochs": 100},
+        "shuffled-label-cifar10": {"tasks": 10, "epochs": 5},
+        "class-split-cifar100": {"epochs": 4},
+    },
+    "short": {
+        "permuted-mnist": {"tasks": 100},
+        "random-label-mnist": {"tasks": 50},
+        "random-label-cifar10": {"tasks": 50},
+        "shuffled-label-cifar10": {"tasks": 50},
+    },
+    "paper": {},
+}
+"""What is not the paper's. "short" has its task definition and fewer tasks; "quick" shows a figure's shape."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Methods on a benchmark: the runs of one panel."""
+
+    benchmark: str
+    methods: tuple[str, ...]
+    title: str = ""
+    """By default the benchmark's name."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def runs(self, budget: str, seeds: Sequence[int], data: str | Path | None) -> list[Run]:
+        """With the paper's hyper-parameters, which are not the same for all methods."""
+        groups: dict[tuple[Any, ...], list[str]] = {}
+        for method in self.methods:
+            groups.setdefault(tuple(hyper_parameters(self.benchmark, method).items()), []).append(method)
+        runs = []
+        for chosen, methods in groups.items():
+            settings = {**BUDGETS[budget].get(self.benchmark, {}), **dict(chosen), **self.settings}
+            runs += define_runs(self.benchmark, methods, seeds, data=data, **settings)[0]
+        return runs
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What to run for a figure, and how to draw it."""
+
+    name: str
+    title: str
+    draw: Callable[[Sequence[Panel]], Figure]
+    parts: tuple[Part, ...] = ()
+    claims: tuple[str, ...] = ()
+    """Those that its runs are for."""
+
+    def runs(
+        self, budget: str, *, seeds: Sequence[int] = REPORT_SEEDS, data: str | Path | None = None
+    ) -> list[list[Run]]:
+        """Those of each part; parts may share some."""
+        return [part.runs(budget, seeds, data) for part in self.parts]
+
+    def figure(self, runs: Sequence[Sequence[Run]], results: Sequence[Result]) -> Figure:
+        """Drawn from what has come of those runs so far."""
+        found = {result.run.folder: result for result in results}
+        panels = []
+        for part, wanted in zip(self.parts, runs, strict=True):
+            summaries = summarise([found[run.folder] for run in wanted if run.folder in found])
+            panels.append(Panel(part.title or part.benchmark, summaries))
+        return self.draw(panels)
+
+
+def recipes() -> Mapping[str, Recipe]:
+    """Every recipe by name."""
+    return MappingProxyType({recipe.name: recipe for recipe in _RECIPES})
+
+
+def get_recipe(name: str) -> Recipe:
+    """A recipe by its name."""
+    if name not in recipes():
+        raise ValueError(f"unknown recipe {name!r}{did_you_mean(name, recipes())}; known: {', '.join(recipes())}")
+    return recipes()[name]
+
+
+def _everywhere(*methods: str) -> tuple[Part, ...]:
+    return tuple(Part(benchmark, methods) for benchmark in MAIN_BENCHMARKS)
+
+
+_MAIN = _everywhere(*MAIN_METHODS)
+_RANDOM_LABELS = ("random-label-mnist", "random-label-cifar10")
+_TESTED = ("permuted-mnist", "shuffled-label-cifar10", "class-split-cifar100")
+
+_RECIPES = (
+    Recipe("mechanism", "How AdaLin lets a saturated neuron learn (figure 2)", mechanism),
+    Recipe("derivative", "Derivative of AdaLin on Tanh under several alphas (figure 3)", derivative),
+    Recipe(
+        "activations",
+        "Activations on random-label MNIST, without and with AdaLin (figure 1)",
+        curves,
+        (
+            Part("random-label-mnist", ("baseline", "tanh", "gelu", "crelu", "prelu"), "without AdaLin"),
+            Part("random-label-mnist", ("adalin", "adalin-tanh", "adalin-gelu"), "with AdaLin"),
+        ),
+        ("C1", "C2"),
+    ),
+    Recipe(
+        "main-figure",
+        "Online accuracy on five benchmarks (figure 4)",
+        curves,
+        _MAIN,
+        ("C3", "C4", "C5", "C6", "C7", "C8"),
+    ),
+    Recipe(
+        "test-accuracy",
+        "Test accuracy (figure 5)",
+        partial(curves, metric="test_accuracy"),
+        tuple(Part(benchmark, MAIN_METHODS) for benchmark in _TESTED),
+        ("C9",),
+    ),
+    Recipe(
+        "other-activations",
+        "ReLU, Tanh and GELU without and with AdaLin (figure 8)",
+        curves,
+        _everywhere("baseline", "adalin", "tanh", "adalin-tanh", "gelu", "adalin-gelu"),
+    ),
+    Recipe(
+        "heat-maps",
+        "Alpha and saturation of every neuron over tasks (appendix, interpretation of alpha)",
+        heat_maps,
+        tuple(Part(benchmark, ("adalin",)) for benchmark in _RANDOM_LABELS),
+        ("C18",),
+    ),
+    Recipe(
+        "granularity",
+        "One alpha per neuron, layer or network (appendix, granularity)",
+        curves,
+        _everywhere("adalin", "adalin:granularity=layer", "adalin:granularity=network"),
+        ("C12",),
+    ),
+    Recipe(
+        "gate",
+        "With and without the gate, on ReLU and GELU (appendix, gate)",
+        curves,
+        _everywhere("adalin", "adalin:gate=none", "adalin-gelu", "adalin-gelu:gate=none"),
+        ("C13",),
+    ),
+    Recipe(
+        "gate-forms",
+        "Cosine, linear and quadratic gates on Tanh; on ReLU they are the same (appendix, gate forms)",
+        curves,
+        _everywhere("adalin-tanh", "adalin-tanh:gate=linear", "adalin-tanh:gate=quadratic"),
+        ("C14",),
+    ),
+    Recipe(
+        "interpolation",
+        "Learnable interpolation between linear and ReLU (appendix, interpolation)",
+        curves,
+        _everywhere("baseline", "adalin", "interpolation"),
+        ("C15",),
+    ),
+    Recipe("overhead", "Parameters that AdaLin adds (appendix, table)", overhead, claims=("C19",)),
+    Recipe("sign-entropy", "Sign entropy (appendix)", partial(curves, metric="sign_entropy"), _MAIN, ("C16",)),
+    Recipe("weight-norm", "Weight norm (appendix)", partial(curves, metric="weight_norm"), _MAIN, ("C17",)),
+    Recipe("srank", "Rank of the features (appendix)", partial(curves, metric="srank"), _MAIN, ("C17",)),
+    Recipe(
+        "input-scaling",
+        "Random-label MNIST with inputs in [0, 1] and scaled as by Kumar et al. 2023 (not in the paper)",
+        curves,
+        (
+            Part("random-label-mnist", ("baseline", "adalin"), "inputs in [0, 1]"),
+            Part("random-label-mnist", ("baseline", "adalin"), "inputs in [-1, 1]", {"inputs": "kumar2023"}),
+        ),
+    ),
+    Recipe(
+        "leaky-slope",
+        "A leaky ReLU with a large slope, which the paper lacks (Lillo and Cheney 2026)",
+        curves,
+        _everywhere("baseline", "adalin", "leaky_relu"),
+    ),
+)

