@@ -68,8 +68,8 @@ class Export:
     """Of the runs."""
     file: Positional[Path]
     """Ends in .parquet (rows, configurations and manifests) or .csv (plain numbers only)."""
-    per_neuron: bool = True
-    """With the numbers of each neuron, alpha and saturation, which are most of a Parquet file."""
+    per_neuron: tuple[str, ...] | None = None
+    """Methods whose alpha and saturation of each neuron, most of a Parquet file, are kept. By default all, or "none"."""
     plugin: Plugins = ()
 
     def __call__(self, console: Console) -> int:

@@ -20,19 +20,20 @@ SETTINGS = ("benchmark", "method", "seed", "lr", "batch_size", "epochs")
 """Of a run, as columns, for those who read the file with other tools."""
 
 
-def write_results(results: Sequence[Result], path: Path, *, per_neuron: bool = True) -> None:
-    """Write the rows of many runs to a .parquet or .csv file."""
+def write_results(results: Sequence[Result], path: Path, *, per_neuron: Sequence[str] | None = None) -> None:
+    """Write the rows of many runs to a .parquet or .csv file.
+
+    The numbers of each neuron are most of a file; given methods, only theirs are kept.
+    """
     if path.suffix not in (".parquet", ".csv"):
         raise ValueError(f"the file's name must end in .parquet or .csv, not {path.name!r}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    skipped = () if per_neuron else PER_NEURON
-    rows = [
-        {"run": number}
-        | {name: getattr(result.run, name) for name in SETTINGS}
-        | {name: value for name, value in row.items() if name not in skipped}
-        for number, result in enumerate(results)
-        for row in result.rows
-    ]
+    rows = []
+    for number, result in enumerate(results):
+        kept = per_neuron is None or result.run.method in per_neuron
+        shared = {"run": number} | {name: getattr(result.run, name) for name in SETTINGS}
+        for row in result.rows:
+            rows.append(shared | {name: value for name, value in row.items() if kept or name not in PER_NEURON})
     if path.suffix == ".csv":
         _write_csv(rows, path)
         return
