@@ -69,7 +69,7 @@ class Export:
     file: Positional[Path]
     """Ends in .parquet (rows, configurations and manifests) or .csv (plain numbers only)."""
     per_neuron: tuple[str, ...] | None = None
-    """Methods whose alpha and saturation of each neuron, most of a Parquet file, are kept. By default all, or "none"."""
+    """Keep alpha and saturation of each neuron, most of a Parquet file, of these methods only; "none" for none."""
     plugin: Plugins = ()
 
     def __call__(self, console: Console) -> int:
