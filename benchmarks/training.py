@@ -17,11 +17,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from adalin import AdaLin
 from adalin.data import BUNDLED, Dataset, load
 from adalin.methods import Method
 from adalin.models import make_model
 from adalin.streams import Task
-from adalin.training import Run, RunFolder
+from adalin.streams._stream import Scaling
+from adalin.training import Hardware, Run, RunFolder
 from adalin.training._manifest import manifest
 from adalin.training._mlp_stack import MLPStack
 from adalin.training._module_stack import ModuleStack
@@ -43,6 +45,7 @@ def measure() -> Iterator[Result]:
         # As fast as on real images: their number and size decide, not what is on them.
         yield from _mlp("random-label CIFAR-10", torch.rand(IMAGES, 3_072))
         yield from _cnn()
+        yield from _resnet()
         yield _overhead()
     finally:
         torch.set_num_threads(threads)
@@ -64,8 +67,10 @@ class PlainAdaLin(nn.Module):
         return F.relu(x) + alpha * x * gate
 
 
-def _plain_epoch(model: nn.Module, images: Tensor, labels: Tensor) -> Callable[[], object]:
-    loader = DataLoader(TensorDataset(images, labels), batch_size=BATCH, shuffle=True)
+def _plain_epoch(
+    model: nn.Module, images: Tensor, labels: Tensor, *, batch: int = BATCH, clip: float | None = None
+) -> Callable[[], object]:
+    loader = DataLoader(TensorDataset(images, labels), batch_size=batch, shuffle=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=LR)
 
     def epoch() -> float:
@@ -76,14 +81,16 @@ def _plain_epoch(model: nn.Module, images: Tensor, labels: Tensor) -> Callable[[
             loss = F.cross_entropy(logits, y)
             optimizer.zero_grad()
             loss.backward()
+            if clip is not None:
+                nn.utils.clip_grad_norm_(model.parameters(), clip)
             optimizer.step()
         return accuracy
 
     return epoch
 
 
-def _stack_epoch(stack: Stack, runs: int, images: int) -> Callable[[], object]:
-    return lambda: stack.train(torch.stack([torch.randperm(images) for _ in range(runs)]), BATCH)
+def _stack_epoch(stack: Stack, runs: int, images: int, *, batch: int = BATCH) -> Callable[[], object]:
+    return lambda: stack.train(torch.stack([torch.randperm(images) for _ in range(runs)]), batch)
 
 
 def _mlp_stack(images: Tensor, runs: int) -> MLPStack:
@@ -149,6 +156,26 @@ def _cnn() -> Iterator[Result]:
     yield at_least(1.5, "class-split CNN, median epoch", ratio.median, "x plain loop")
 
 
+def _resnet() -> Iterator[Result]:
+    """The narrow network, with the batches and the clipping of class-incremental CIFAR-100."""
+    pixels, labels = torch.randint(256, (500, 3, 32, 32), dtype=torch.uint8), torch.randint(100, (500,))
+    activation, batch, clip = Method.parse("adalin").activation, 250, 0.5
+    stack = ModuleStack([Trainee(make_model("resnet18-narrow", (3, 32, 32), 100, activation), 0, LR, clip=clip)])
+    stack.start_task(0, [Task(pixels, labels, scale=Scaling("cifar100", "unit"))])
+    plain = make_model("resnet18-narrow", (3, 32, 32), 100, activation)
+    for module in list(plain.modules()):
+        for name, child in module.named_children():
+            if isinstance(child, AdaLin):
+                setattr(module, name, PlainAdaLin(child.alpha.numel()))
+    subjects = {
+        "plain": _plain_epoch(plain, pixels / 255, labels, batch=batch, clip=clip),
+        "ours": _stack_epoch(stack, 1, len(pixels), batch=batch),
+    }
+    ratio = side_by_side(subjects, "ours", rounds=8, calls=1)["plain"]
+    yield at_least(1.2, "narrow ResNet-18, fastest epoch", ratio.fastest, "x plain loop")
+    yield at_least(1.2, "narrow ResNet-18, median epoch", ratio.median, "x plain loop")
+
+
 def _overhead() -> Result:
     """Of a task of random-label MNIST at the paper's length, with metrics, checkpoints and the loop around it all."""
     dataset, inside = load("mnist", BUNDLED), [0.0]
@@ -165,7 +192,7 @@ def _overhead() -> Result:
     with tempfile.TemporaryDirectory() as root:
         folders = [(run, RunFolder(Path(root) / run.folder)) for run in runs]
         for run, folder in folders:
-            folder.create_or_check(run.config(), manifest(run, dataset, threads=1))
+            folder.create_or_check(run.config(), manifest(run, dataset, Hardware(), threads=1))
         MLPStack.train = timed  # type: ignore[method-assign]
         try:
             train_runs(folders, dataset)

@@ -11,27 +11,10 @@ from pathlib import Path
 import pytest
 
 from adalin import __version__ as adalin_version
-from adalin.cli import main
 from tiny_runs import data_of
 
 TINY = ("--tasks", "2", "--epochs", "1", "--images", "48", "--data", "bundled", "--workers", "1")
 RUN = ("run", "random-label-mnist", "--methods", "baseline", "adalin+l2", "--seeds", "3", "4", *TINY)
-
-
-@pytest.fixture
-def adalin(tmp_path, monkeypatch, capsys):
-    """Runs a command in a folder of its own; gives the exit code and what was printed."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ADALIN_DATA", raising=False)
-    monkeypatch.setenv("COLUMNS", "160")
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as stop:
-            main([str(argument) for argument in arguments])
-        printed = capsys.readouterr()
-        return stop.value.code, printed.out, printed.err
-
-    return run
 
 
 def rows_of(folder: Path) -> dict[str, bytes]:

@@ -7,12 +7,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
+import adalin.data
 from adalin.data import Dataset, load
 from adalin.streams import get_benchmark
-from adalin.training import Run, RunFolder
+from adalin.studies import BUDGETS
+from adalin.training import Run, RunFolder, _api, _execute
 from adalin.training._execute import engine_settings
 from adalin.training._train import train_runs
 
@@ -22,6 +25,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "random-label-cifar10": {"images": 40, "epochs": 3, "tasks": 2},
     "shuffled-label-cifar10": {"images": 40, "epochs": 2, "tasks": 2},
     "class-split-cifar100": {"images": 25, "epochs": 2, "tasks": 2},
+    "class-incremental-cifar100": {"images": 10, "steps": 3, "batch_size": 6, "tasks": 2, "model": "resnet18-narrow"},
 }
 BENCHMARKS = list(SETTINGS)
 
@@ -97,3 +101,21 @@ def tensor_digest(tensor: Tensor) -> tuple[str, tuple[int, ...], str]:
 
 def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
+
+
+NOISE = {"mnist": "permuted-mnist", "cifar10": "random-label-cifar10", "cifar100": "class-split-cifar100"}
+TINY_BUDGET = {
+    benchmark: {"tasks": 2, "epochs": 1, "images": settings["images"]} for benchmark, settings in SETTINGS.items()
+}
+
+
+def noise_for_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever data set is loaded in this process, in whatever way, is tiny noise."""
+    for module in (adalin.data, _api, _execute):
+        monkeypatch.setattr(module, "load", lambda name, folder=None: data_of(NOISE[name]))
+
+
+def tiny_budget(monkeypatch: pytest.MonkeyPatch, tasks: int = 2) -> None:
+    """The quick budget of recipes becomes one of moments."""
+    for benchmark, settings in TINY_BUDGET.items():
+        monkeypatch.setitem(BUDGETS["quick"], benchmark, {**settings, "tasks": tasks})

@@ -48,6 +48,19 @@ def test_test_accuracy_is_that_of_the_test_set(pair):
     assert one(again, "test_accuracy") == pytest.approx(18 / 30)
 
 
+def test_seen_test_accuracy_is_that_of_classes_in_the_training_data(pair):
+    probe, oracle = pair
+    assert one(probe, "seen_test_accuracy") is None
+    answers, labels = torch.as_tensor(oracle.run()[1].argmax(1)), torch.arange(30) % 3
+    test, seen = (probe.inputs, labels), labels != 1
+    again = Probe(probe.model, probe.inputs[:2], torch.tensor([2, 0]), test=test, chunk=7)
+    among_seen = torch.as_tensor(oracle.run()[1])[:, [0, 2]].argmax(1) * 2
+    assert one(again, "seen_test_accuracy") == pytest.approx((among_seen == labels)[seen].double().mean().item())
+    assert one(again, "test_accuracy") == pytest.approx((answers == labels).double().mean().item())
+    everything = Probe(probe.model, probe.inputs[:3], torch.tensor([0, 1, 2]), test=test)
+    assert one(everything, "seen_test_accuracy") is None
+
+
 def test_online_accuracy_is_what_training_counted(pair):
     probe, _ = pair
     assert one(probe, "online_accuracy") is None

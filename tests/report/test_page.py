@@ -2,7 +2,6 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,8 @@ import pytest
 from adalin.report._page import Picture, write_page
 from adalin.report._summary import Summary, summarise
 from adalin.report._verdict import Finding, Verdict
-from adalin.training import Result, Run
 from chromium import Chromium, find_chromium
+from made_results import make_result
 
 pytest.importorskip("plotly")
 
@@ -24,49 +23,6 @@ VERDICTS = [
     Verdict("C2", "AdaLin does not", (Finding("adalin keeps it", "does not hold", "change -0.1 <b>of 3 seeds</b>"),)),
     Verdict("C10", "Something else", ()),
 ]
-
-
-def make_result(
-    method: str = "baseline",
-    seed: int = 3,
-    *,
-    benchmark: str = "random-label-mnist",
-    source: str = "MNIST",
-    tasks: int = 12,
-    rows: int | None = None,
-    state: str = "running",
-    end: float = 0.6,
-    commit: str = "8d15a50e33e651481a56846ff72bd5fc8bd7aa82",
-    **settings: Any,
-) -> Result:
-    """A run whose accuracy goes from 0.6 to `end`."""
-    run = replace(Run.define(benchmark, method, seed, None, tasks=tasks, **settings), data="ab" * 32)
-    rng = np.random.default_rng(seed)
-    count = tasks if rows is None else rows
-    alpha = rng.normal(size=(2, 6))
-    table: list[dict[str, Any]] = []
-    for task in range(count):
-        accuracy = 0.6 + (end - 0.6) * task / max(1, tasks - 1) + rng.normal(0, 0.003)
-        table.append(
-            {
-                "task": task,
-                "online_accuracy": accuracy,
-                "test_accuracy": None,
-                "srank": 10 + task,
-                "weight_srank": [1.0, 2.0],
-                "alpha": (alpha * task).tolist() if "adalin" in method else None,
-                "saturation": [rng.uniform(size=6).tolist(), None],
-            }
-        )
-    manifest = {
-        "tasks": tasks,
-        "data": {"source": source, "sha256": "ab" * 32},
-        "protocol": {"order": "shuffled anew in each epoch"},
-        "versions": {"python": "3.11", "adalin": None, "torch": "2.10"},
-        "commit": commit,
-        "machine": {"cpu": "a processor", "cores": 2, "system": "Linux", "threads": 1},
-    }
-    return Result(run, table, {"task": count, "step": 7, "state": state}, manifest)
 
 
 def results() -> list[Summary]:

@@ -9,7 +9,10 @@ from adalin.models import models
 from adalin.streams import Benchmark, benchmarks, get_benchmark, register_benchmark
 from registries import forget_later
 
-KNOWN = "permuted-mnist, random-label-mnist, random-label-cifar10, shuffled-label-cifar10, class-split-cifar100"
+KNOWN = (
+    "permuted-mnist, random-label-mnist, random-label-cifar10, shuffled-label-cifar10, class-split-cifar100, "
+    "class-incremental-cifar100"
+)
 
 
 @pytest.fixture(autouse=True)

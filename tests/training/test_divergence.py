@@ -34,7 +34,7 @@ def step_by_step(one: Run, steps: int) -> tuple[Stack, Tensor]:
     span = Span.of(stream.task(0).inputs.flatten(1)) if stream.same_inputs else None
     trainee = Trainee(model, one.seed, one.lr, one.parsed_method.rules, span)
     stack = (MLPStack if MLPStack.fits(model) else ModuleStack)([trainee])
-    per_task = one.steps_per_task
+    per_task = one.steps_in(0)
     for task in range(one.tasks):
         data, made = stream.task(task), 0
         stack.start_task(task, [data])
@@ -62,7 +62,7 @@ def test_a_diverged_run_is_kept_as_it_was_before_its_outputs_were_not_finite(
     assert position["task"] > 0 or "tasks" not in settings
 
     with engine_settings():
-        stack, inputs = step_by_step(one, position["task"] * one.steps_per_task + position["step"])
+        stack, inputs = step_by_step(one, position["task"] * one.steps_in(0) + position["step"])
         state = stack.state(0)
         outputs = stack.model(0)(inputs)
     assert {name: tensor_digest(tensor.contiguous()) for name, tensor in state.items()} == {

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from adalin.training import Run, RunFolder, RunFolderError, _checkpoint, _execute, run
+from adalin.training import Run, RunFolder, RunFolderError, _checkpoint, _execute, _train, run
 from adalin.training._run_folder import Checkpoint
 from failing_disk import largest_file, no_space
 from tiny_runs import BENCHMARKS, after_epochs, define, outcome, train
@@ -30,14 +30,41 @@ def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 # stopped
 
 
-@pytest.mark.parametrize("benchmark", BENCHMARKS)
+DOHARE = {"preset": "dohare2024", "steps": None, "epochs": 2, "lr": 0.05, "images": 10, "batch_size": 6}
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "settings"),
+    [
+        ("random-label-mnist", {}),
+        ("class-split-cifar100", {}),
+        ("class-incremental-cifar100", {}),
+        ("class-incremental-cifar100", DOHARE),
+    ],
+)
+def test_a_stop_after_any_step_changes_nothing(
+    benchmark: str, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [define(benchmark, method, seed, **settings) for method, seed in (("adalin", 0), ("crelu+scratch", 1))]
+    expected = train(runs, tmp_path / "whole")
+    monkeypatch.setattr(_train, "FIRST_CHUNK", 1)
+    monkeypatch.setattr(_train, "CHUNK_SECONDS", 0.0)
+    one = runs[0]
+    assert train(runs, tmp_path / "chunks") == expected
+    for count in range(1, one.total_steps):
+        stopped = train([one], tmp_path / str(count), **after_epochs(count))[one]["position"]
+        assert one.steps_of(stopped["task"]) + stopped["step"] == count
+        assert train([one], tmp_path / str(count))[one] == expected[one], count
+
+
+@pytest.mark.parametrize("benchmark", [name for name in BENCHMARKS if not name.startswith("class-incremental")])
 def test_a_stop_after_any_epoch_changes_nothing(benchmark: str, tmp_path: Path) -> None:
     runs = [define(benchmark, method, seed) for method, seed in (("adalin+l2", 0), ("l2", 0), ("adalin+l2", 1))]
     expected = train(runs, tmp_path / "whole")
     epochs, tasks = runs[0].epochs, runs[0].tasks
     for count in range(1, epochs * tasks):
         stopped = train(runs, tmp_path / str(count), **after_epochs(count))
-        steps = count % epochs * runs[0].steps_per_task // epochs
+        steps = count % epochs * runs[0].steps_in(0) // epochs
         for one in runs:
             position = stopped[one]["position"]
             assert (position["task"], position["step"], position["state"]) == (count // epochs, steps, "stopped")

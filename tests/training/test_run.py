@@ -128,8 +128,8 @@ def test_a_run_is_of_the_data_it_was_defined_with() -> None:
 
 
 def test_a_run_has_as_many_steps_as_batches_the_last_one_smaller() -> None:
-    assert make(images=33, batch_size=16, epochs=2).steps_per_task == 6
-    assert make(images=32, batch_size=16, epochs=2).steps_per_task == 4
+    assert make(images=33, batch_size=16, epochs=2).steps_in(0) == 6
+    assert make(images=32, batch_size=16, epochs=2).steps_in(0) == 4
 
 
 # comparisons

@@ -1,5 +1,6 @@
 """show, list, export, report."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,10 +75,14 @@ class Export:
 
     def __call__(self, console: Console) -> int:
         import_plugins(self.plugin)
+        from adalin.methods import Method
         from adalin.report import write_results
 
+        kept = None
+        if self.per_neuron is not None:  # as runs write them
+            kept = [str(Method.parse(method)) for method in self.per_neuron if method != "none"]
         results, problems = find(self.folder)
-        write_results(results, self.file, per_neuron=self.per_neuron)
+        write_results(results, self.file, per_neuron=kept)
         rows = sum(len(result.rows) for result in results)
         console.print(f"{rows} rows of {len(results)} runs: {self.file}", soft_wrap=True)
         for problem in problems:
@@ -107,15 +112,15 @@ class Report:
         for path in self.markdown:
             write_markdown(results, path)
             console.print(f"tables: {path}", soft_wrap=True)
-        if self.markdown:
-            return 0
-        out = self.out or (self.folder if self.folder.is_dir() else self.folder.parent) / "report"
-        page = publish(results, out, figures=self.folder / "figures", command=f"adalin report {self.folder}")
-        console.print(f"page: {page}", soft_wrap=True)
+        if not self.markdown:
+            place = self.folder if self.folder.is_dir() else self.folder.parent
+            command = shlex.join(["adalin", "report", str(self.folder)])
+            page = publish(results, self.out or place / "report", figures=place / "figures", command=command)
+            console.print(f"page: {page}", soft_wrap=True)
+            if self.open:
+                import webbrowser
+
+                webbrowser.open(page.absolute().as_uri())
         for problem in problems:
             complain(problem)
-        if self.open:
-            import webbrowser
-
-            webbrowser.open(page.absolute().as_uri())
         return 1 if problems else 0

@@ -38,10 +38,20 @@ class Run(Training):
     """Images per step."""
     images: int | None = None
     """Per task."""
-    inputs: str = "unit"
+    inputs: str | None = None
     """How pixels are scaled: unit ([0, 1]) or kumar2023 (standardised as in that paper)."""
-    init: str = "default"
+    init: str | None = None
     """First weights: torch's default, or he-normal."""
+    steps: int | None = None
+    """Gradient steps per task, instead of epochs."""
+    clip: float | None = None
+    """Scale gradients with a larger norm down to it."""
+    model: str | None = None
+    """Another network than the benchmark's: mlp, cnn, resnet18, resnet18-narrow."""
+    preset: str = "plain"
+    """dohare2024: that paper's momentum, schedule, augmentation and selection by validation."""
+    precision: str = "float32"
+    """Or bfloat16: products in mixed precision, where networks are trained by autograd."""
     picture: Picture = None
 
     def define(self) -> "tuple[list[DefinedRun], Dataset | None]":
@@ -52,8 +62,8 @@ class Run(Training):
 
         if self.picture is not None:
             check_figure_path(self.picture)
-        names = ("tasks", "epochs", "lr", "batch_size", "images", "inputs", "init")
-        settings = {name: getattr(self, name) for name in names}
+        names = ("tasks", "epochs", "lr", "batch_size", "images", "inputs", "init", "steps", "clip", "model")
+        settings = {name: getattr(self, name) for name in (*names, "preset", "precision")}
         methods = [str(Method.parse(method, base=self.base)) for method in self.methods]
         return define_runs(self.benchmark, methods, self.seeds, data=self.data, **settings)
 

@@ -39,15 +39,20 @@ class Training:
     workers: Workers = field(default_factory=cores)
     checkpoint_seconds: float = 60.0
     """How much work may be lost if the process is killed."""
+    device: str = "cpu"
+    """Or cuda, for networks that are trained by autograd; MLPs in stacks stay on the CPU."""
+    compile: bool = False
+    """Those through torch.compile."""
     log: tuple[Literal["tensorboard", "wandb"], ...] = ()
     """Also write the rows there while training."""
     plugin: Plugins = ()
 
     def prepare(self) -> None:
-        from adalin.training import check_workers
+        from adalin.training import Hardware, check_workers
 
         import_plugins(self.plugin)
         check_workers(self.workers)
+        Hardware(self.device, self.compile)  # which refuses what is not there
 
     def say_data(self, dataset: "Dataset | None", console: Console) -> None:
         if dataset is not None:
@@ -57,7 +62,7 @@ class Training:
     def train(self, runs: "Sequence[Run]", console: Console) -> "tuple[list[Result], int]":
         """What has come of the runs, and the exit code: 130 if stopped, 1 if something went wrong."""
         from adalin.report import RunProgress, open_loggers
-        from adalin.training import Result, RunFolder, RunFolderError, execute
+        from adalin.training import Hardware, Result, RunFolder, RunFolderError, execute
 
         with open_loggers(self.log, self.out) as loggers, RunProgress(runs, console) as progress:
 
@@ -73,6 +78,7 @@ class Training:
                 report=report,
                 checkpoint_seconds=self.checkpoint_seconds,
                 plugins=self.plugin,
+                hardware=Hardware(self.device, self.compile),
             )
         results = []
         for run in runs:

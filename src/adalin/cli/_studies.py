@@ -1,5 +1,6 @@
 """reproduce, sweep."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,11 +41,22 @@ class Reproduce(Training):
             return 0
         chosen = list(recipes().values()) if self.recipe == "all" else [get_recipe(self.recipe)]
         codes = []
+        self._check_data(chosen)
         for recipe in chosen:
             codes.append(self._plan(recipe, console) if self.plan else self._make(recipe, console))
             if codes[-1] == 130:
                 break
         return max(codes)
+
+    def _check_data(self, recipes: "Sequence[Recipe]") -> None:
+        """That of the last recipe too, before hours are spent on the first."""
+        from adalin.data import load
+        from adalin.streams import get_benchmark
+
+        benchmarks = dict.fromkeys(part.benchmark for recipe in recipes for part in recipe.parts)
+        for name in dict.fromkeys(get_benchmark(benchmark).dataset for benchmark in benchmarks):
+            if name is not None:
+                load(name, self.data)
 
     def _make(self, recipe: "Recipe", console: Console) -> int:
         from adalin.studies import save_picture
@@ -59,9 +71,10 @@ class Reproduce(Training):
             codes.append(code)
             if code == 130:
                 return 130
+        if runs and not results:  # what went wrong has been said
+            return max(codes)
         if results:
             show(results, console)
-        data = "" if self.data is None else f" --data {self.data}"
         sources = ", ".join(dict.fromkeys(result.source for result in results))
         note = f"budget {self.budget}; seeds {', '.join(map(str, self.seeds))}; data: {sources}" if results else ""
         paths = save_picture(
@@ -69,7 +82,7 @@ class Reproduce(Training):
             self.out / "figures",
             f"{recipe.name}-{self.budget}" if results else recipe.name,
             title=recipe.title,
-            command=f"adalin reproduce {recipe.name}" + (f" --budget {self.budget}{data}" if results else ""),
+            command=self._command(recipe),
             note=note,
         )
         _judge(recipe, results, console)
@@ -77,12 +90,23 @@ class Reproduce(Training):
             console.print(f"picture: {path}", soft_wrap=True)
         return max(codes)
 
+    def _command(self, recipe: "Recipe") -> str:
+        """What makes the same picture again."""
+        parts = ["adalin", "reproduce", recipe.name]
+        if recipe.parts:
+            parts += ["--budget", self.budget]
+            parts += ["--seeds", *map(str, self.seeds)] if self.seeds != type(self).seeds else []
+            parts += ["--data", str(self.data)] if self.data is not None else []
+        return shlex.join(parts)
+
     def _plan(self, recipe: "Recipe", console: Console) -> int:
         from adalin.data import load
         from adalin.report import duration
         from adalin.streams import get_benchmark
         from adalin.training import plan
 
+        if not recipe.parts:
+            console.print(f"{recipe.name}: no runs, it is drawn at once")
         for benchmark, members in _by_benchmark(recipe.runs(self.budget, seeds=self.seeds, data=self.data)).items():
             name = get_benchmark(benchmark).dataset
             result = plan(members, None if name is None else load(name, self.data), workers=self.workers)
@@ -92,7 +116,7 @@ class Reproduce(Training):
 
 
 def _count(runs: "Sequence[Run]") -> str:
-    steps = sum(run.steps_per_task * run.tasks for run in runs)
+    steps = sum(run.total_steps for run in runs)
     return f"{len(runs)} runs of {runs[0].tasks} tasks, {steps:,} steps"
 
 
@@ -149,13 +173,13 @@ class Sweep(Training):
         results, code = self.train(runs, console)
         if not results:
             return code
-        choices = choose(results)
+        choices = choose(runs, results)
         console.print(sweep_table(choices))
-        if any(choice.best is None for choice in choices):
+        if code == 130 or any(choice.best is None for choice in choices):
             return code or 1
         chosen = report_runs(self.benchmark, choices, data=self.data, **settings)
         console.print(f"the chosen settings on seeds 3, 4, 5: {len(chosen)} runs")
-        results, code = self.train(chosen, console)
+        results, last = self.train(chosen, console)
         if results:
             show(results, console)
-        return code
+        return max(code, last)

@@ -83,13 +83,18 @@ class Probe:
         return F.cross_entropy(self.logits.double(), self.labels).item()
 
     @cached_property
-    def test_accuracy(self) -> float | None:
-        """On the test set; None without one."""
+    def test_logits(self) -> Tensor | None:
+        """(N, classes): the network's output on the test set; None without one."""
         if self.test is None:
             return None
-        inputs, labels = self.test
-        with torch.no_grad(), _undisturbed(self.model, inputs.device):
-            return _accuracy(torch.cat([self.model(x) for x in inputs.split(self.chunk)]), labels)
+        device = self.inputs.device
+        with torch.no_grad(), _undisturbed(self.model, device):
+            return torch.cat([self.model(x.to(device)).cpu() for x in self.test[0].split(self.chunk)])
+
+    @property
+    def test_accuracy(self) -> float | None:
+        """On the test set; None without one."""
+        return None if self.test is None or self.test_logits is None else _accuracy(self.test_logits, self.test[1])
 
     @cached_property
     def gradient(self) -> dict[str, Tensor]:

@@ -16,6 +16,7 @@ from adalin.metrics._loss import loss
 from adalin.metrics._online_accuracy import online_accuracy
 from adalin.metrics._probe import Probe
 from adalin.metrics._saturation import saturation
+from adalin.metrics._seen_test_accuracy import seen_test_accuracy
 from adalin.metrics._sign_entropy import sign_entropy
 from adalin.metrics._srank import srank
 from adalin.metrics._test_accuracy import test_accuracy
@@ -84,6 +85,7 @@ _OURS = "Razavi Rohani et al. 2025"
 register_metric("online_accuracy", online_accuracy, "mean batch accuracy before the update", paper="Kumar et al. 2023")
 register_metric("train_accuracy", train_accuracy, "accuracy on the training data at the task's end")
 register_metric("test_accuracy", test_accuracy, "accuracy on the test set at the task's end")
+register_metric("seen_test_accuracy", seen_test_accuracy, "the same on classes that have been trained")
 register_metric("loss", loss, "mean cross-entropy on the training data at the task's end")
 register_metric("sign_entropy", sign_entropy, "entropy of the pre-activations' signs, in bits", paper=_OURS)
 register_metric("srank", srank, "effective rank of the last hidden layer's features", paper="Kumar et al. 2021")

@@ -11,6 +11,7 @@ from adalin.methods import Activation
 from adalin.methods._activations import Baseline, Doubled
 from adalin.models._cnn import cnn
 from adalin.models._mlp import mlp
+from adalin.models._resnet import resnet18
 from adalin.nn._bases import did_you_mean
 
 Build = Callable[..., nn.Module]
@@ -28,6 +29,19 @@ def _cnn(shape: tuple[int, ...], outputs: int, activation: Activation, *, hidden
     return cnn(channels, outputs, activation, hidden=hidden, size=size)
 
 
+def _resnet18(shape: tuple[int, ...], outputs: int, activation: Activation, *, hidden: tuple[int, ...]) -> nn.Module:
+    if len(shape) != 3:
+        raise ValueError(f"a resnet18 needs images, not inputs of shape {shape}")
+    if isinstance(activation, Doubled) and activation.match != "units":
+        # Shortcuts tie its widths together, so there is one way only to make room for two outputs per channel.
+        raise ValueError(
+            f"a resnet18 with {activation.entry} has half the channels in its blocks already: "
+            f"match is 'units' there, not {activation.match!r}"
+        )
+    (width,) = hidden
+    return resnet18(shape[0], outputs, activation, width=width)
+
+
 _MODELS: dict[str, tuple[Build, tuple[int, ...], str]] = {}
 
 
@@ -43,10 +57,15 @@ def models() -> Mapping[str, str]:
     return MappingProxyType({name: summary for name, (_, _, summary) in _MODELS.items()})
 
 
-def make_model(name: str, shape: tuple[int, ...], outputs: int, activation: Activation) -> nn.Module:
-    """The network, newly initialised from torch's random state."""
+def check_model(name: str) -> None:
+    """Raises ValueError unless there is a model of that name."""
     if name not in _MODELS:
         raise ValueError(f"unknown model {name!r}{did_you_mean(name, _MODELS)}; known: {', '.join(_MODELS)}")
+
+
+def make_model(name: str, shape: tuple[int, ...], outputs: int, activation: Activation) -> nn.Module:
+    """The network, newly initialised from torch's random state."""
+    check_model(name)
     build, hidden, _ = _MODELS[name]
     if isinstance(activation, Doubled) and activation.match != "units":
         hidden = _matched_widths(build, hidden, shape, outputs, activation)
@@ -73,3 +92,5 @@ def _size(model: nn.Module) -> int:
 
 register_model("mlp", _mlp, hidden=(100, 100), summary="input -> 100 -> 100 -> classes")
 register_model("cnn", _cnn, hidden=(16, 16, 64), summary="two 5x5 convolutions, a hidden layer of 64 units")
+register_model("resnet18", _resnet18, hidden=(64,), summary="ResNet-18 with a 3x3 stem and batch norm")
+register_model("resnet18-narrow", _resnet18, hidden=(16,), summary="the ResNet-18 with a quarter of the channels")

@@ -45,24 +45,33 @@ def write_results(results: Sequence[Result], path: Path, *, per_neuron: Sequence
         for result in results
     ]
     table = pa.Table.from_pylist(rows, schema=_schema(rows).with_metadata({"adalin": json.dumps(runs)}))
-    pq.write_table(table, path, compression="zstd")
+    pq.write_table(table, path, compression="zstd", write_page_checksum=True)
 
 
 def read_archive(path: Path) -> list[Result]:
     """The runs of a Parquet file that `write_results` made."""
     try:
-        table = pq.read_table(path)
-        runs = json.loads(table.schema.metadata[b"adalin"])
+        table = pq.read_table(path, page_checksum_verification=True)
+        runs = json.loads((table.schema.metadata or {}).get(b"adalin", "null"))
+        if runs is None:
+            raise ValueError("it has no runs of adalin in its metadata")
         rows: list[list[dict[str, Any]]] = [[] for _ in runs]
         for row in table.drop_columns(list(SETTINGS)).to_pylist(maps_as_pydicts="strict"):
             rows[row.pop("run")].append({name: value for name, value in row.items() if value is not None})
         return [Result(Run(**run.pop("config")), own, **run) for own, run in zip(rows, runs, strict=True)]
-    except (OSError, KeyError, TypeError, ValueError) as error:  # pyarrow's errors are among them
-        raise ValueError(f"{path} is not a file of `adalin export`, or damaged: {error}") from None
+    except (OSError, LookupError, TypeError, ValueError, pa.ArrowException) as error:
+        message = " ".join(str(error).split())
+        if message.startswith("unknown "):
+            hint = "if a plugin brings it, name that with --plugin"
+            raise ValueError(f"{path} has a run that adalin does not know: {message}; {hint}") from None
+        raise ValueError(f"{path} is not a file of `adalin export`, or damaged: {message}") from None
 
 
 def read_results(place: Path) -> tuple[list[Result], list[str]]:
-    """Runs from a Parquet file, or from all run folders and Parquet files below a folder; and what cannot be read."""
+    """Runs from a Parquet file, or from all run folders and Parquet files below a folder; and what cannot be read.
+
+    A run that is there twice, as after an export into the folder of the runs, counts once: the one that got further.
+    """
     if place.is_file():
         return read_archive(place), []
     results, problems = find_results(place)
@@ -71,14 +80,22 @@ def read_results(place: Path) -> tuple[list[Result], list[str]]:
             results += read_archive(path)
         except ValueError as error:
             problems.append(str(error))
-    return results, problems
+    furthest: dict[Path, Result] = {}
+    for result in results:
+        if result.run.folder not in furthest or len(result.rows) > len(furthest[result.run.folder].rows):
+            furthest[result.run.folder] = result
+    return list(furthest.values()), problems
 
 
 def _schema(rows: Sequence[dict[str, Any]]) -> pa.Schema:
-    """Of all columns that any row has; types do not change with the numbers."""
-    examples: dict[str, Any] = {}
+    """Of all columns that any row has, and of those that a file without rows has too."""
+    examples: dict[str, Any] = {"run": 0, "benchmark": "", "method": "", "seed": 0}
+    examples |= {"lr": 0.0, "batch_size": 0, "epochs": 0, "task": 0}
     for row in rows:
-        examples |= {name: value for name, value in row.items() if value is not None and name not in examples}
+        for name, value in row.items():
+            # A number that is whole in the first rows need not be so in all.
+            if value is not None and (name not in examples or isinstance(value, float)):
+                examples[name] = value
     return pa.schema([(name, _type(name, value)) for name, value in examples.items()])
 
 

@@ -23,7 +23,8 @@ def curves_figure(
     axes = figure.subplots()
     draw_curves(axes, summaries, metric)
     axes.set_title(title, loc="left", fontweight="bold")
-    axes.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+    if axes.lines:
+        axes.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
     if note:
         figure.supxlabel(note, fontsize="x-small", color="#555555", x=0.01, ha="left")
     return figure

@@ -30,7 +30,9 @@ def _tensorboard(out: Path) -> Iterator[Any]:
     def report(event: str, run: Run, details: dict[str, Any]) -> None:
         if event == "row":
             if run.folder not in writers:
-                writers[run.folder] = SummaryWriter(str(out / "tensorboard" / run.folder))
+                # What a killed process had written of tasks that are trained again is hidden.
+                place = str(out / "tensorboard" / run.folder)
+                writers[run.folder] = SummaryWriter(place, purge_step=details["task"])
             for name, value in _numbers(details).items():
                 writers[run.folder].add_scalar(name, value, details["task"])
 

@@ -111,13 +111,13 @@ def _circumstances(results: Sequence[Result]) -> dict[str, list[str]]:
     """What should not matter, but is told: one text per run, or more if it was resumed elsewhere."""
     manifests = [result.manifest for result in results]
     return {
-        "commits": [commit for manifest in manifests for commit in _commits(manifest)],
+        "commits": [commit for manifest in manifests for commit in short_commits(manifest)],
         "machines": [_machine(manifest) for manifest in manifests],
         "versions": [_versions(manifest) for manifest in manifests],
     }
 
 
-def _commits(manifest: dict[str, Any]) -> list[str]:
+def short_commits(manifest: dict[str, Any]) -> list[str]:
     """Short; those of later starts of a run too."""
     starts = (manifest, *manifest.get("resumed", ()))
     found = [start["commit"] for start in starts if start.get("commit")] or ["unknown"]

@@ -38,7 +38,7 @@ class RunProgress:
             console=console,
             speed_estimate_period=60,
         )
-        self._total = self._bar.add_task("training", total=sum(run.steps_per_task * run.tasks for run in runs))
+        self._total = self._bar.add_task("training", total=sum(run.total_steps for run in runs))
         self._live = Live(console=console, get_renderable=self._view, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> "RunProgress":

@@ -41,6 +41,9 @@ STYLES = {
     "adalin-tanh": Style(GREEN, marker="D"),
     "gelu": Style(PURPLE, "dash", "v"),
     "adalin-gelu": Style(PURPLE, marker="v"),
+    # So do AdaLin and AdaLin without its gate.
+    "adalin:gate=none": Style(BLUE, "dash", "o"),
+    "adalin-gelu:gate=none": Style(PURPLE, "dot", "v"),
     "prelu": Style(SKY, marker="X"),
     "leaky_relu": Style(ORANGE, "dash", "P"),
     "interpolation": Style(ORANGE, marker="P"),

@@ -22,7 +22,7 @@ def results_table(summaries: Sequence[Summary], title: str) -> Table:
         values = summary.values()
         ends = (values[:, 0], values[:, -1]) if summary.tasks else ()
         cells = [_mean(end[np.isfinite(end)]) for end in ends] or ["-", "-"]
-        cells += [_spread(summary.total(metric)) for metric in ("online_accuracy", "test_accuracy")[: 1 + tested]]
+        cells += [spread(summary.total(metric)) for metric in ("online_accuracy", "test_accuracy")[: 1 + tested]]
         states = dict.fromkeys(state_text(result) for result in summary.results)
         table.add_row(summary.label, str(len(summary.results)), *cells, ", ".join(states))
     return table
@@ -40,5 +40,6 @@ def _mean(values: Values) -> str:
     return f"{values.mean():.3f}" if len(values) else "-"
 
 
-def _spread(values: Values) -> str:
+def spread(values: Values) -> str:
+    """Mean and sample standard deviation, which one value has not."""
     return f"{values.mean():.3f} ± {values.std(ddof=1):.3f}" if len(values) > 1 else _mean(values)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from adalin.nn._bases import did_you_mean
+from adalin.streams._class_incremental import ClassIncremental
 from adalin.streams._class_split import ClassSplit
 from adalin.streams._permuted import Permuted
 from adalin.streams._random_label import RandomLabel
@@ -30,6 +31,12 @@ class Benchmark:
     """Per task."""
     batch_size: int = 16
     lr: float = 1e-2
+    steps: int | None = None
+    """Per task, instead of epochs."""
+    clip: float | None = None
+    """Gradients are scaled down to this norm."""
+    grows: bool = False
+    """A task has the images of all tasks before it, too."""
     max_tasks: int | None = None
     paper: str = ""
 
@@ -125,6 +132,23 @@ for _benchmark in (
         images=2_500,
         max_tasks=20,
         paper=_KUMAR,
+    ),
+    Benchmark(
+        id="class-incremental-cifar100-v1",
+        summary="five new classes of 500 images join those of all tasks before",
+        stream=ClassIncremental,
+        dataset="cifar100",
+        model="resnet18",
+        tasks=20,
+        epochs=1,
+        steps=6_000,
+        images=2_500,
+        batch_size=250,
+        lr=1e-3,
+        clip=0.5,
+        grows=True,
+        max_tasks=20,
+        paper="Dohare et al. 2024",
     ),
 ):
     register_benchmark(_benchmark)

@@ -26,17 +26,25 @@ class ClassSplit:
         self._order = torch.randperm(dataset.classes, generator=generator(seed, "classes"))
 
     def task(self, index: int) -> Task:
+        data, classes = self._dataset, self._new_classes(index)
+        chosen = places(data.train_labels, classes, self._per_class)
+
+        def test() -> tuple[Tensor, Tensor]:
+            tested = places(data.test_labels, classes, [len(data.test_labels)] * CLASSES_PER_TASK)
+            return self._scale(data.test_images[tested]), data.test_labels[tested]
+
+        return Task(self._scale(data.train_images[chosen]), data.train_labels[chosen], test)
+
+    def _new_classes(self, index: int) -> Tensor:
         classes = self._order[index * CLASSES_PER_TASK : (index + 1) * CLASSES_PER_TASK]
         if len(classes) < CLASSES_PER_TASK:
             raise ValueError(
                 f"there are classes for {self.classes // CLASSES_PER_TASK} tasks only, not for task {index}"
             )
-        data = self._dataset
-        inputs, labels = self._of(data.train_images, data.train_labels, classes, self._per_class)
-        everything = [len(data.test_labels)] * CLASSES_PER_TASK
-        return Task(inputs, labels, lambda: self._of(data.test_images, data.test_labels, classes, everything))
+        return classes
 
-    def _of(self, images: Tensor, labels: Tensor, classes: Tensor, counts: list[int]) -> tuple[Tensor, Tensor]:
-        pairs = zip(classes, counts, strict=True)
-        chosen = torch.cat([(labels == label).nonzero().flatten()[:count] for label, count in pairs])
-        return self._scale(images[chosen]), labels[chosen]
+
+def places(labels: Tensor, classes: Tensor, counts: list[int]) -> Tensor:
+    """Where the first so many of each class are."""
+    pairs = zip(classes, counts, strict=True)
+    return torch.cat([(labels == label).nonzero().flatten()[:count] for label, count in pairs])

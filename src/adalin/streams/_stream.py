@@ -15,11 +15,19 @@ class Task:
     """The data of one task, in memory."""
 
     inputs: Tensor
-    """float32 (images, ...)."""
+    """(images, ...), float32 unless `scale` makes it so."""
     labels: Tensor
     """int64 (images,)."""
     test: Callable[[], tuple[Tensor, Tensor]] | None = None
     """Test inputs and labels, made when the task is over (they are often larger than what is trained on)."""
+    scale: Callable[[Tensor], Tensor] | None = None
+    """What makes floats of inputs that are pixels, as large data sets should be kept."""
+    validation: Callable[[], tuple[Tensor, Tensor]] | None = None
+    """Inputs and labels that are neither trained on nor tested with, where there are some."""
+
+    def floats(self, inputs: Tensor) -> Tensor:
+        """Some of the inputs, as the network gets them."""
+        return inputs if self.scale is None else self.scale(inputs)
 
 
 class Stream(Protocol):

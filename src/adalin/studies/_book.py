@@ -61,11 +61,12 @@ class Book:
         scales: dict[tuple[Any, ...], dict[str, Summary]] = {}
         for summary in self._summaries:
             if _benchmark(summary).name == benchmark:
-                scale = tuple(summary.config[name] for name in ("epochs", "images", "data"))
+                scale = tuple(summary.config[name] for name in ("epochs", "images", "steps", "model", "data"))
                 scales.setdefault(scale, {})[_canonical(summary.config["method"])] = summary
         known = {method for found in scales.values() for method in found}
         if absent := [method for method in methods if _canonical(method) not in known]:
-            raise MissingError(f"no runs of {', '.join(absent)} on {benchmark}")
+            own = "with the paper's learning rate and batch size"
+            raise MissingError(f"no runs of {', '.join(absent)} on {benchmark} {own}")
         complete = [[found[method] for method in wanted] for found in scales.values() if found.keys() >= set(wanted)]
         if not complete:
             raise MissingError(f"no runs of {', '.join(methods)} on {benchmark} with the same epochs, images and data")
@@ -141,7 +142,9 @@ def _note(summary: Summary, seeds: Sequence[int], tasks: int, diverged: int) -> 
     config, benchmark = summary.config, _benchmark(summary)
     parts = [f"{len(seeds)} seeds ({', '.join(map(str, seeds))}), {tasks} tasks"]
     less = [f"{tasks} of {benchmark.tasks} tasks"] if tasks < benchmark.tasks else []
-    for name in ("epochs", "images"):
+    if config["model"] not in (None, benchmark.model):
+        less.append(f"{config['model']} instead of {benchmark.model}")
+    for name in ("epochs", "images", "steps"):
         if config[name] != (papers := getattr(benchmark, name)):
             less.append(f"{config[name]} {name} instead of {papers}")
     less += ["the bundled digits"] * (config["data"] == DIGITS)

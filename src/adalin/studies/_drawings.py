@@ -10,6 +10,7 @@ import torch
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from adalin.methods import Method
 from adalin.models import make_model
@@ -52,23 +53,33 @@ def heat_maps(panels: Sequence[Panel]) -> Figure:
     figure = Figure(figsize=(10, 3.6 * len(panels)), layout="constrained")
     grid = figure.subplots(len(panels), 2, squeeze=False)
     for (left, right), panel in zip(grid, panels, strict=True):
-        rows = [row for summary in panel.summaries[:1] for row in summary.results[0].rows if row.get("alpha")]
-        if not rows:
+        runs = [result for summary in panel.summaries for result in summary.results]
+        shown = next((run for run in runs if any(row.get("alpha") for row in run.rows)), None)
+        if shown is None:
+            left.set_title(f"{panel.title}: no run yet", loc="left", fontsize="medium")
             continue
+        rows, seed = [row for row in shown.rows if row.get("alpha")], shown.run.seed
         alpha, saturation, borders = _neurons(rows)
-        seed = panel.summaries[0].results[0].run.seed
+        neurons, tasks = alpha.shape
         reach = max(float(np.abs(alpha).max()), 1e-6)
         for axes, values, name, colours, low in (
             (left, alpha, "alpha", "RdBu_r", -reach),
             (right, saturation, "saturation", "viridis", 0.0),
         ):
             image = axes.imshow(
-                values, aspect="auto", interpolation="nearest", cmap=colours, vmin=low, vmax=reach if low else 1.0
+                values,
+                aspect="auto",
+                interpolation="nearest",
+                cmap=colours,
+                vmin=low,
+                vmax=reach if low else 1.0,
+                extent=(0.5, tasks + 0.5, neurons - 0.5, -0.5),  # tasks are counted from 1, as in curves
             )
             for border in borders:
                 axes.axhline(border - 0.5, color="white", linewidth=2)
             axes.set_title(f"{panel.title}: {name} (seed {seed})", loc="left", fontsize="medium")
             axes.set_xlabel("task")
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             axes.set_ylabel("neuron, layer by layer")
             figure.colorbar(image, ax=axes)
     return figure
@@ -190,10 +201,12 @@ def overhead(panels: Sequence[Panel] = ()) -> Figure:
     axes.axis("off")
     activation = Method.parse("adalin").activation
     build = partial(make_model, activation=activation)
+    with torch.device("meta"):  # draws no random numbers
+        mlp, cnn = build("mlp", (1, 28, 28), 10), build("cnn", (3, 32, 32), 100)
     rows = []
     for name, model, papers in (
-        ("MLP", build("mlp", (1, 28, 28), 10), "210 of 89,610 (0.23 %), with the outputs"),
-        ("CNN", build("cnn", (3, 32, 32), 100), "32 of 39,796 (0.08 %), without the hidden layer"),
+        ("MLP", mlp, "210 of 89,610 (0.23 %), with the outputs"),
+        ("CNN", cnn, "32 of 39,796 (0.08 %), without the hidden layer"),
     ):
         weights, alphas = (sum(p.numel() for p in group) for group in split_parameters(model))
         rows.append([name, f"{weights:,}", f"{alphas} ({alphas / weights:.2%})", papers])

@@ -8,7 +8,9 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from adalin.report import Picture, Summary, by_benchmark, duration, save_figure, write_page
+from adalin.report._page_origin import short_commits
 from adalin.report._statistics import fill_diverged, plasticity_slope
+from adalin.report._table import spread
 from adalin.streams import get_benchmark
 from adalin.studies._claims import judge_claims
 from adalin.studies._paper import PAPER_HOURS
@@ -38,13 +40,13 @@ def publish(results: Sequence[Result], out: Path, *, figures: Path, command: str
 
 def write_markdown(results: Sequence[Result], path: Path) -> None:
     """Put tables of claims, accuracies and costs between the marks of a Markdown file."""
-    text = path.read_text()
-    if not all(text.count(mark) == 1 for mark in MARKS):
+    text = path.read_bytes().decode()  # ends of lines stay what they are
+    if not all(text.count(mark) == 1 for mark in MARKS) or text.index(MARKS[0]) > text.index(MARKS[1]):
         raise ValueError(f"{path} must have the lines {MARKS[0]!r} and {MARKS[1]!r} once each: tables go between them")
     before, rest = text.split(MARKS[0])
     after = rest.split(MARKS[1])[1]
     tables = "\n\n".join((_claims_table(results), *_accuracy_tables(results), _cost_table(results)))
-    path.write_text(f"{before}{MARKS[0]}\n\n{tables}\n\n{MARKS[1]}{after}")
+    path.write_bytes(f"{before}{MARKS[0]}\n\n{tables}\n\n{MARKS[1]}{after}".encode())
 
 
 def _summaries(results: Sequence[Result]) -> list[Summary]:
@@ -53,15 +55,23 @@ def _summaries(results: Sequence[Result]) -> list[Summary]:
 
 def _copy_pictures(folder: Path, out: Path) -> list[Picture]:
     pictures = []
-    for description in sorted(folder.glob("*.json")):
+    for path in sorted(folder.glob("*.json")):
+        try:
+            made = json.loads(path.read_text())
+            described = {name: str(made[name]) for name in ("title", "command", "note")}
+        except (KeyError, TypeError, ValueError):  # not one of ours, or cut off
+            continue
         files = []
         for suffix in (".png", ".pdf"):
-            source = description.with_suffix(suffix)
+            source = path.with_suffix(suffix)
             if source.exists():
-                (out / "figures").mkdir(exist_ok=True)
-                shutil.copyfile(source, out / "figures" / source.name)
+                copy = out / "figures" / source.name
+                if not (copy.exists() and copy.samefile(source)):  # as in a page beside the figures
+                    copy.parent.mkdir(exist_ok=True)
+                    shutil.copyfile(source, copy)
                 files.append(Path("figures", source.name))
-        pictures.append(Picture(files=tuple(files), **json.loads(description.read_text())))
+        if files:
+            pictures.append(Picture(files=tuple(files), **described))
     return pictures
 
 
@@ -95,7 +105,7 @@ def _accuracy_row(summary: Summary) -> list[str]:
     cells = [f"{values[:, 0].mean():.3f}", f"{values[:, -1].mean():.3f}"]
     for metric in ("online_accuracy", "test_accuracy"):
         totals = summary.total(metric)
-        cells.append(f"{totals.mean():.3f} ± {totals.std(ddof=1):.3f}" if len(totals) > 1 else "")
+        cells.append(spread(totals) if len(totals) else "")
     diverged = sum(result.state == "diverged" for result in summary.results)
     seeds = f"{len(summary.results)}" + (f" ({diverged} diverged)" if diverged else "")
     return [summary.label, seeds, str(summary.tasks), *cells, str(plasticity_slope(values))]
@@ -105,13 +115,13 @@ def _cost_table(results: Sequence[Result]) -> str:
     rows = []
     for (benchmark, _), summaries in by_benchmark(results).items():
         members = [result for summary in summaries for result in summary.results]
-        steps = sum(result.run.steps_per_task * len(result.rows) for result in members)
+        steps = sum(result.run.steps_of(len(result.rows)) for result in members)
         timed = [result for result in members if result.core_seconds]
         seconds = sum(result.core_seconds for result in timed)
-        own = sum(result.run.steps_per_task * len(result.rows) for result in timed)
+        own = sum(result.run.steps_of(len(result.rows)) for result in timed)
         time = f"{duration(seconds)} for {len(timed)} runs, {own / seconds:,.0f} steps/s" if seconds else "not measured"
-        machines = dict.fromkeys(result.manifest["machine"]["cpu"] for result in members)
-        commits = dict.fromkeys(str(result.manifest["commit"])[:7] for result in members)
+        machines = dict.fromkeys(result.manifest.get("machine", {}).get("cpu", "unknown") for result in members)
+        commits = dict.fromkeys(commit for result in members for commit in short_commits(result.manifest))
         name = get_benchmark(benchmark).name
         cells = (f"{steps:,}", time, ", ".join(machines), ", ".join(commits), PAPER_HOURS.get(name, ""))
         rows.append([name, str(len(members)), *cells])

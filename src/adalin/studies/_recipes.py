@@ -15,23 +15,29 @@ from adalin.studies._drawings import Panel, curves, derivative, heat_maps, mecha
 from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, REPORT_SEEDS, hyper_parameters
 from adalin.training import Result, Run, define_runs
 
-BUDGETS: Mapping[str, Mapping[str, Mapping[str, int]]] = {
+_NARROW: dict[str, Any] = {"model": "resnet18-narrow", "batch_size": 50, "lr": 1e-2, "steps": 400}
+"""What two cores can do of the ResNet-18: a quarter of its channels, fewer and smaller steps, a larger step size."""
+
+BUDGETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "quick": {
         "permuted-mnist": {"tasks": 20},
         "random-label-mnist": {"tasks": 10},
         "random-label-cifar10": {"tasks": 10, "epochs": 100},
         "shuffled-label-cifar10": {"tasks": 10, "epochs": 5},
         "class-split-cifar100": {"epochs": 4},
+        "class-incremental-cifar100": _NARROW | {"steps": 20, "images": 500, "tasks": 10},
     },
     "short": {
         "permuted-mnist": {"tasks": 100},
         "random-label-mnist": {"tasks": 50},
         "random-label-cifar10": {"tasks": 50},
         "shuffled-label-cifar10": {"tasks": 50},
+        "class-incremental-cifar100": _NARROW,
     },
     "paper": {},
 }
-"""What is not the paper's. "short" has its task definition and fewer tasks; "quick" shows a figure's shape."""
+"""What is not the paper's. "short" has its task definition and fewer tasks, but for the ResNet-18; "quick" shows a
+figure's shape."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +135,13 @@ _RECIPES = (
         partial(curves, metric="test_accuracy"),
         tuple(Part(benchmark, MAIN_METHODS) for benchmark in _TESTED),
         ("C9",),
+    ),
+    Recipe(
+        "class-incremental",
+        "Class-incremental CIFAR-100 with ResNet-18, test accuracy on all classes (figure 6)",
+        partial(curves, metric="test_accuracy"),
+        (Part("class-incremental-cifar100", ("baseline", "adalin", "crelu", "fourier")),),
+        ("C10",),
     ),
     Recipe(
         "other-activations",

@@ -75,12 +75,14 @@ class Choice:
         return {name: self.best.summary.config[name] for name in ("lr", "batch_size")}
 
 
-def choose(results: Sequence[Result]) -> list[Choice]:
-    """The best point for each method; only seeds of the sweep may be among the results."""
-    if reported := {result.run.seed for result in results} - set(SWEEP_SEEDS):
+def choose(runs: Sequence[Run], results: Sequence[Result]) -> list[Choice]:
+    """The best point of a grid for each method, by what has come of its runs; only seeds of the sweep may choose."""
+    if reported := {one.seed for one in (*runs, *(result.run for result in results))} - set(SWEEP_SEEDS):
         raise ValueError(f"seeds {sorted(reported)} are for reporting, and must not choose hyper-parameters")
+    found = {result.run.folder: result for result in results}
+    not_begun: dict[str, Any] = {"task": 0, "step": 0, "state": "new"}
     methods: dict[str, list[Trial]] = {}
-    for summary in summarise(results):
+    for summary in summarise([found.get(run.folder, Result(run, [], not_begun, {})) for run in runs]):
         methods.setdefault(summary.config["method"], []).append(Trial(summary))
     choices = []
     for method, trials in methods.items():

@@ -2,12 +2,17 @@
 
 from adalin.training._api import Result, define_runs, find_results, run
 from adalin.training._execute import check_workers, execute
+from adalin.training._hardware import Hardware
 from adalin.training._plan import Plan, plan
+from adalin.training._preset import PRESETS, Preset
 from adalin.training._run import Run
 from adalin.training._run_folder import RunFolder, RunFolderError
 
 __all__ = [
+    "PRESETS",
+    "Hardware",
     "Plan",
+    "Preset",
     "Result",
     "Run",
     "RunFolder",

@@ -8,6 +8,8 @@ from typing import Any
 from adalin.data import Dataset, load
 from adalin.streams import get_benchmark
 from adalin.training._execute import execute
+from adalin.training._hardware import Hardware
+from adalin.training._preset import get_preset
 from adalin.training._run import Run
 from adalin.training._run_folder import RunFolder, RunFolderError
 from adalin.training._train import Report, missing_rows
@@ -91,7 +93,13 @@ def define_runs(
     runs = [Run.define(benchmark, method, seed, dataset, **settings) for method in methods for seed in seeds]
     if len({run.folder for run in runs}) < len(runs):
         raise ValueError(f"some methods are the same, written differently: {', '.join(methods)}")
-    runs[0].make_stream(dataset)  # it may refuse a number of images
+    stream = runs[0].make_stream(dataset)  # which may refuse a number of images
+    preset = get_preset(runs[0].preset)
+    if preset.best_validation and stream.task(0).validation is None:
+        raise ValueError(
+            f"preset {preset.name} needs images for validation, which {runs[0].benchmark} has none of; "
+            "if it can, give it fewer images for training with --images"
+        )
     return runs, dataset
 
 
@@ -103,12 +111,13 @@ def run(
     out: str | Path = "runs",
     data: str | Path | None = None,
     workers: int = 1,
+    hardware: Hardware | None = None,
     report: Report = lambda event, run, details: None,
     **settings: Any,
 ) -> list[Result]:
     """Train every method with every seed, or go on where an earlier call stopped; returns the results.
 
-    Settings are those of `Run`: tasks, epochs, batch_size, lr, images, inputs, init; left out, the benchmark's.
+    Settings are those of `Run`, such as tasks, epochs, batch_size, lr and images; left out, the benchmark's.
     Ctrl-C saves what there is before it raises KeyboardInterrupt.
 
     Examples:
@@ -127,7 +136,7 @@ def run(
             errors.append(details["message"])
         report(event, run, details)
 
-    stopped = execute(runs, out=Path(out), data=data, workers=workers, report=watch)
+    stopped = execute(runs, out=Path(out), data=data, workers=workers, report=watch, hardware=hardware)
     if errors:
         raise RunFolderError("\n".join(dict.fromkeys(errors)))
     if stopped:

@@ -18,6 +18,7 @@ import torch
 
 from adalin.data import load
 from adalin.streams import get_benchmark
+from adalin.training._hardware import Hardware
 from adalin.training._manifest import manifest
 from adalin.training._run import Run
 from adalin.training._run_folder import RunFolder, RunFolderError, check_writable
@@ -40,7 +41,7 @@ def make_stacks(runs: Sequence[Run], workers: int) -> list[list[Run]]:
         parts = max(min(workers, len(members)), -(-len(members) // MAX_STACK))
         bounds = [len(members) * part // parts for part in range(parts + 1)]
         stacks += [members[start:end] for start, end in pairwise(bounds)]
-    return sorted(stacks, key=lambda stack: -sum(run.steps_per_task * run.tasks for run in stack))
+    return sorted(stacks, key=lambda stack: -sum(run.total_steps for run in stack))
 
 
 def execute(
@@ -52,6 +53,7 @@ def execute(
     report: Report = lambda event, run, details: None,
     checkpoint_seconds: float = 60.0,
     plugins: Sequence[str] = (),
+    hardware: Hardware | None = None,
 ) -> bool:
     """Train runs to their end, or to the first SIGINT or SIGTERM, which saves what there is; returns whether one came.
 
@@ -62,7 +64,12 @@ def execute(
         raise ValueError(f"checkpoint-seconds must be a number of at least 0, not {checkpoint_seconds}")
     check_writable(out, needed_bytes=sum(not (out / run.folder).exists() for run in runs) * BYTES_PER_RUN)
     stacks = make_stacks(runs, workers)
-    settings: dict[str, Any] = {"out": out, "data": data, "checkpoint_seconds": checkpoint_seconds}
+    settings: dict[str, Any] = {
+        "out": out,
+        "data": data,
+        "checkpoint_seconds": checkpoint_seconds,
+        "hardware": hardware or Hardware(),
+    }
     with _stop_on_signals() as stop:
         if workers == 1 or len(stacks) == 1:
             with engine_settings():
@@ -88,6 +95,7 @@ def train_stack(
     report: Report,
     stop: Callable[[], bool],
     checkpoint_seconds: float,
+    hardware: Hardware,
 ) -> None:
     """One stack in this process. What goes wrong is reported and ends this stack only."""
     try:
@@ -102,13 +110,16 @@ def train_stack(
                 folder = RunFolder(out / run.folder)
                 try:
                     locks.enter_context(folder.lock(wait=LOCK_SECONDS))
-                    folder.create_or_check(run.config(), manifest(run, dataset, threads=torch.get_num_threads()))
+                    folder.create_or_check(
+                        run.config(), manifest(run, dataset, hardware, threads=torch.get_num_threads())
+                    )
                 except (ValueError, RunFolderError) as error:  # the others can go on
                     report("error", run, {"message": str(error)})
                 else:
                     folders.append((run, folder))
             del dataset  # a hundred megabytes or two that streams do not need
-            train_runs(folders, streams, report=report, stop=stop, checkpoint_seconds=checkpoint_seconds)
+            options: dict[str, Any] = {"checkpoint_seconds": checkpoint_seconds, "hardware": hardware}
+            train_runs(folders, streams, report=report, stop=stop, **options)
     except (ValueError, RunFolderError) as error:
         for run in runs:
             report("error", run, {"message": str(error)})

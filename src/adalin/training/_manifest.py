@@ -11,6 +11,7 @@ import torch
 
 from adalin import __version__
 from adalin.data import Dataset
+from adalin.training._hardware import Hardware
 from adalin.training._run import Run
 from adalin.training._train import PROBE_IMAGES
 
@@ -31,7 +32,7 @@ PROTOCOL = {
 }
 
 
-def manifest(run: Run, dataset: Dataset | None, *, threads: int) -> dict[str, Any]:
+def manifest(run: Run, dataset: Dataset | None, hardware: Hardware, *, threads: int) -> dict[str, Any]:
     return {
         "tasks": run.tasks,
         "data": None if dataset is None else {"source": dataset.source, "sha256": dataset.sha256},
@@ -43,8 +44,17 @@ def manifest(run: Run, dataset: Dataset | None, *, threads: int) -> dict[str, An
             "numpy": np.__version__,
         },
         "commit": _commit(),
-        "machine": {"cpu": _cpu(), "cores": os.cpu_count(), "system": platform.system(), "threads": threads},
+        "machine": {"cpu": _cpu(), "cores": os.cpu_count(), "system": platform.system(), "threads": threads}
+        | _device(hardware),
     }
+
+
+def _device(hardware: Hardware) -> dict[str, Any]:
+    """Nothing for what is ordinary, so that manifests of older runs do not differ."""
+    if hardware == Hardware():
+        return {}
+    name = torch.cuda.get_device_name(hardware.device) if hardware.device.startswith("cuda") else hardware.device
+    return {"device": name, "compile": hardware.compile}
 
 
 def _commit() -> str | None:

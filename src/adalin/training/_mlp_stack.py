@@ -90,7 +90,7 @@ class MLPStack(Stack):
 
     def start_task(self, task: int, data: Sequence[Task], *, resumed: bool = False) -> None:
         self._task = task
-        inputs = [own.inputs for own in data]
+        inputs = [own.floats(own.inputs) for own in data]
         if [id(one) for one in inputs] != [id(one) for one in self._given]:
             self._given = inputs
             self._take_inputs()

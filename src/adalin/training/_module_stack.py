@@ -7,18 +7,24 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from adalin._seeds import generator
+from adalin.data._augment import augment
 from adalin.methods._rule import overrides
 from adalin.nn._param_groups import split_parameters
 from adalin.streams import Task
+from adalin.training._hardware import Hardware
 from adalin.training._stack import FreshWeights, Stack, Trainee, accuracies
+
+CHUNK = 500
+"""How many images pass at once where no gradient is needed."""
 
 
 class ModuleStack(Stack):
     """Networks of any form; nothing is shared but the interface."""
 
-    def __init__(self, trainees: Sequence[Trainee]) -> None:
+    def __init__(self, trainees: Sequence[Trainee], hardware: Hardware | None = None) -> None:
         super().__init__(trainees)
-        self._students = [Student(trainee) for trainee in trainees]
+        self._students = [Student(trainee, hardware or Hardware()) for trainee in trainees]
 
     def start_task(self, task: int, data: Sequence[Task], *, resumed: bool = False) -> None:
         for student, one in zip(self._students, data, strict=True):
@@ -28,6 +34,10 @@ class ModuleStack(Stack):
         pairs = zip(self._students, order, strict=True)
         return torch.stack([student.train(own, batch_size, first_step) for student, own in pairs])
 
+    def end_task(self) -> None:
+        for student in self._students:
+            student.end_task()
+
     def model(self, index: int) -> nn.Module:
         return self.trainees[index].model
 
@@ -35,55 +45,137 @@ class ModuleStack(Stack):
         self.trainees[index].model.load_state_dict(model.state_dict())
 
     def state(self, index: int) -> dict[str, Tensor]:
-        return {name: value.clone() for name, value in self.trainees[index].model.state_dict().items()}
+        return {name: value.to("cpu", copy=True) for name, value in self._students[index].state().items()}
 
     def restore(self, index: int, state: dict[str, Tensor]) -> None:
-        self.trainees[index].model.load_state_dict(state)
+        self._students[index].restore(state)
 
 
 class Student:
     """One network of the stack, with its data."""
 
-    def __init__(self, trainee: Trainee) -> None:
+    def __init__(self, trainee: Trainee, hardware: Hardware) -> None:
         # Pooling is nine times as fast with the channels last, and a step of the CNN half as much again.
         self._images = any(isinstance(module, nn.Conv2d) for module in trainee.model.modules())
         layout = torch.channels_last if self._images else torch.contiguous_format
-        self._model = trainee.model.to(memory_format=layout).train()  # type: ignore[call-overload]
-        self._lr, self._rules = trainee.lr, trainee.rules
+        self._model = trainee.model.to(hardware.device, memory_format=layout).train()  # type: ignore[call-overload]
+        self._trainee, self._hardware = trainee, hardware
+        self._forward = hardware.forward_of(self._model)
+        self._preset, self._rules = trainee.preset, trainee.rules
         self._parameters = list(trainee.model.parameters())
         self._values = [parameter.detach() for parameter in self._parameters]
-        self._weights = [weight.detach()[None] for weight in split_parameters(trainee.model)[0]]
+        weights, _ = split_parameters(trainee.model)
+        self._weights = [weight.detach()[None] for weight in weights]
+        decayed = {id(weight) for weight in weights}
+        self._decay = [self._preset.weight_decay * (id(parameter) in decayed) for parameter in self._parameters]
+        self._velocity = [torch.zeros_like(value) for value in self._values] if self._preset.momentum else []
+        self._best: dict[str, Tensor] = {}
         self._before = [rule for rule in self._rules if overrides(rule, "before_update")]
         self._after = [rule for rule in self._rules if overrides(rule, "after_update")]
         self._new = FreshWeights(trainee) if self._rules else None
 
     def start_task(self, task: int, data: Task, *, resumed: bool) -> None:
-        self._task, self._labels = task, data.labels
+        self._task, self._data, device = task, data, self._hardware.device
+        self._classes = data.labels.unique().to(device)
+        self._labels = self._targets(data.labels.to(device))
         # Stored with the channels last, so that batches are too.
-        self._inputs = data.inputs.permute(0, 2, 3, 1).contiguous() if self._images else data.inputs
-        if not resumed:
-            for rule in self._rules:
-                rule.start_task(self._weights, lambda: self._fresh("task", task), task)
+        inputs = data.inputs.permute(0, 2, 3, 1).contiguous() if self._images else data.inputs
+        self._inputs = inputs.to(device)
+        if resumed:
+            return
+        self._best = {}
+        for rule in self._rules:
+            rule.start_task(self._weights, lambda: self._fresh("task", task), task)
 
     def train(self, order: Tensor, batch_size: int, first_step: int) -> Tensor:
-        batches, outputs = order.split(batch_size), []
+        batches, outputs = order.to(self._hardware.device).split(batch_size), []
+        per_epoch = -(-len(self._inputs) // batch_size)
         for step, rows in enumerate(batches, first_step):
-            x = self._inputs.index_select(0, rows)
-            logits = self._model(x.permute(0, 3, 1, 2) if self._images else x)
+            logits = self._logits(self._batch(rows, step))
             loss = F.cross_entropy(logits, self._labels.index_select(0, rows))
             gradients = torch.autograd.grad(loss, self._parameters)
-            for rule in self._before:
-                rule.before_update(self._weights, self._lr)
-            torch._foreach_add_(self._values, gradients, alpha=-self._lr)
-            for rule in self._after:
-                rule.after_update(self._weights, partial(self._fresh, "step", self._task, step))
+            self._update(gradients, self._trainee.lr * self._preset.lr_factor(step // per_epoch), step)
             outputs.append(logits.detach())
-        # Once per epoch; the last batch may be smaller.
+            if self._preset.best_validation and (step + 1) % per_epoch == 0:
+                self._validate()
+        # All at once; the last batch of an epoch may be smaller.
         whole = len(order) // batch_size
         parts = [(torch.stack(outputs[:whole]), batches[:whole])] if whole else []
         parts += [(output[None], (rows,)) for output, rows in zip(outputs[whole:], batches[whole:], strict=True)]
-        return torch.cat([accuracies(own, self._labels[torch.stack(rows)]) for own, rows in parts])
+        return torch.cat([accuracies(own, self._labels[torch.stack(rows)]) for own, rows in parts]).cpu()
+
+    def end_task(self) -> None:
+        if self._best:
+            self._model.load_state_dict({name: value for name, value in self._best.items() if name != ACCURACY})
+
+    def state(self) -> dict[str, Tensor]:
+        state = dict(self._model.state_dict())
+        state |= {f"velocity.{index}": velocity for index, velocity in enumerate(self._velocity)}
+        return state | {f"best.{name}": value for name, value in self._best.items()}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        self._model.load_state_dict({name: state[name] for name in self._model.state_dict()})
+        for index, velocity in enumerate(self._velocity):
+            velocity.copy_(state[f"velocity.{index}"])
+        device = self._hardware.device
+        self._best = {
+            name.removeprefix("best."): value.to(device) for name, value in state.items() if name.startswith("best.")
+        }
+
+    def _batch(self, rows: Tensor, step: int) -> Tensor:
+        x = self._inputs.index_select(0, rows)
+        x = x.permute(0, 3, 1, 2) if self._images else x
+        if self._preset.augmented:
+            x = augment(x, generator(self._trainee.seed, "augment", self._task, step))
+        return self._data.floats(x)
+
+    def _logits(self, x: Tensor) -> Tensor:
+        with self._hardware.autocast(self._trainee.precision):
+            logits = self._forward(x)
+        logits = logits.float() if logits.dtype == torch.bfloat16 else logits
+        return logits[:, self._classes] if self._preset.only_seen else logits
+
+    def _targets(self, labels: Tensor) -> Tensor:
+        return torch.searchsorted(self._classes, labels) if self._preset.only_seen else labels
+
+    def _update(self, gradients: tuple[Tensor, ...], lr: float, step: int) -> None:
+        if self._trainee.clip is not None:
+            _clip(gradients, self._trainee.clip)
+        for rule in self._before:
+            rule.before_update(self._weights, lr)
+        if self._preset.weight_decay:
+            torch._foreach_add_(gradients, torch._foreach_mul(self._values, self._decay))
+        if self._velocity:
+            torch._foreach_mul_(self._velocity, self._preset.momentum)
+            torch._foreach_add_(self._velocity, gradients)
+        torch._foreach_add_(self._values, self._velocity or gradients, alpha=-lr)
+        for rule in self._after:
+            rule.after_update(self._weights, partial(self._fresh, "step", self._task, step))
+
+    @torch.no_grad()
+    def _validate(self) -> None:
+        """Keep a copy of the network if it has never been as good in this task."""
+        assert self._data.validation is not None, "which `define_runs` makes sure of"
+        inputs, labels = self._data.validation()
+        self._model.eval()
+        pairs = zip(inputs.split(CHUNK), labels.split(CHUNK), strict=True)
+        right = [self._logits(x.to(self._hardware.device)).argmax(1).eq(self._targets(y)) for x, y in pairs]
+        self._model.train()
+        accuracy = torch.cat(right).double().mean()
+        if not self._best or accuracy > self._best[ACCURACY]:
+            self._best = {name: value.clone() for name, value in self._model.state_dict().items()}
+            self._best[ACCURACY] = accuracy
 
     def _fresh(self, *purpose: str | int) -> list[Tensor]:
         assert self._new is not None
         return [weight[None] for weight in self._new(*purpose)]
+
+
+ACCURACY = "validation accuracy"
+"""Among the tensors of the best network."""
+
+
+def _clip(gradients: tuple[Tensor, ...], norm: float) -> None:
+    """As torch.nn.utils.clip_grad_norm_ does it."""
+    total = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+    torch._foreach_mul_(gradients, (norm / (total + 1e-6)).clamp(max=1.0))

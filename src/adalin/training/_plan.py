@@ -39,12 +39,12 @@ def plan(runs: Sequence[Run], dataset: Dataset | None, *, workers: int) -> Plan:
             if kind not in measured:
                 measured[kind] = _try(stack, dataset)
             per_step, per_task, row, checkpoint = measured[kind]
-            steps = sum(run.steps_per_task * run.tasks for run in stack)
+            steps = sum(run.total_steps for run in stack)
             tasks = sum(run.tasks for run in stack)
             seconds += steps * per_step + tasks * per_task
             disk += tasks * row + len(stack) * 2 * checkpoint
     busy = min(workers, len(stacks))
-    total = sum(run.steps_per_task * run.tasks for run in runs)
+    total = sum(run.total_steps for run in runs)
     return Plan(total, seconds / busy, disk, tuple(len(stack) for stack in stacks))
 
 
@@ -72,12 +72,12 @@ def _try(stack: Sequence[Run], dataset: Dataset | None) -> tuple[float, float, i
 
     with tempfile.TemporaryDirectory() as root:
         # One epoch as a whole run: what ends a task costs, and how large its row is.
-        folders = train([replace(run, epochs=1, tasks=1) for run in stack], Path(root, "short"))
+        folders = train([replace(run, epochs=1, steps=None, tasks=1) for run in stack], Path(root, "short"))
         per_task = (time.perf_counter() - moments[0][0]) / len(stack)
         row = max((folder.path / "rows.jsonl").stat().st_size for folder in folders)
         checkpoint = max(file.stat().st_size for folder in folders for file in folder.path.glob("checkpoint-*"))
         moments.clear()
-        train([replace(run, tasks=1, epochs=max(run.epochs, 1_000)) for run in stack], Path(root, "long"))
+        train([replace(run, tasks=1, epochs=100_000, steps=None) for run in stack], Path(root, "long"))
     (start, _), *rest = moments
     steps = sum(steps for _, steps in rest)
     return (rest[-1][0] - start) / steps, per_task, row, checkpoint

@@ -13,9 +13,11 @@ from torch import nn
 from adalin._seeds import seeded
 from adalin.data import Dataset
 from adalin.methods import Method
-from adalin.models import INITS, make_model
+from adalin.models import INITS, check_model, make_model
 from adalin.nn._bases import did_you_mean
 from adalin.streams import SCALINGS, Benchmark, Stream, get_benchmark
+from adalin.training._hardware import PRECISIONS
+from adalin.training._preset import get_preset
 
 MAX_LR = 3e38  # more is not finite in float32
 
@@ -40,18 +42,36 @@ class Run:
     """How pixels are scaled: "unit" ([0, 1]) or "kumar2023"."""
     init: str = "default"
     """First weights: torch's default, or "he-normal"."""
+    steps: int | None = None
+    """Gradient steps per task; without, as many as the epochs take."""
+    clip: float | None = None
+    """Gradients with a larger norm are scaled down to it."""
+    model: str | None = None
+    """The network; without, the benchmark's."""
+    preset: str = "plain"
+    """A way to train beyond SGD."""
+    precision: str = "float32"
+    """Or "bfloat16": products in mixed precision."""
     data: str | None = None
     """SHA-256 of the data set, so that runs on other data are other runs."""
 
     def __post_init__(self) -> None:
         benchmark = get_benchmark(self.benchmark)
-        for name, least in (("seed", 0), ("tasks", 1), ("epochs", 1), ("batch_size", 1), ("images", 1)):
+        counts = {"seed": 0, "tasks": 1, "epochs": 1, "batch_size": 1, "images": 1}
+        for name, least in (counts if self.steps is None else counts | {"steps": 1}).items():
             value = getattr(self, name)
             if not isinstance(value, SupportsIndex) or isinstance(value, bool) or value.__index__() < least:
                 raise ValueError(f"{name.replace('_', '-')} must be a whole number of at least {least}, not {value!r}")
             object.__setattr__(self, name, value.__index__())  # of NumPy's integers too
         if not (isinstance(self.lr, float | int) and 0 < self.lr < MAX_LR):
             raise ValueError(f"lr must be a positive number, not {self.lr!r}")
+        if self.clip is not None and not (isinstance(self.clip, float | int) and 0 < self.clip < MAX_LR):
+            raise ValueError(f"clip must be a positive number, not {self.clip!r}")
+        if self.model is not None:
+            check_model(self.model)
+        get_preset(self.preset)
+        if self.precision not in PRECISIONS:
+            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, not {self.precision!r}")
         if self.inputs not in SCALINGS:
             raise ValueError(f"inputs must be one of {', '.join(SCALINGS)}, not {self.inputs!r}")
         if self.init not in INITS:
@@ -72,7 +92,13 @@ class Run:
             if name not in known:
                 hint = did_you_mean(name, known)
                 raise ValueError(f"there is no setting {name!r}{hint}; known: {', '.join(known)}")
-        values = {name: getattr(chosen, name) for name in ("tasks", "epochs", "batch_size", "lr", "images")}
+        names = ("tasks", "epochs", "batch_size", "lr", "images", "steps", "clip")
+        values = {name: getattr(chosen, name) for name in names}
+        preset = get_preset(settings.get("preset") or "plain")
+        if not preset.is_plain:
+            values |= {"steps": None, "clip": None, **preset.settings}
+        if settings.get("epochs") is not None:  # asked for instead of the benchmark's steps
+            values["steps"] = None
         if dataset is not None:
             available = len(dataset.train_images)
             wanted = settings.get("images")
@@ -96,10 +122,22 @@ class Run:
         method = re.sub(r"[^A-Za-z0-9.+_-]", "_", self.method)
         return Path(self.benchmark, f"{method}-{digest}", f"seed-{self.seed}")
 
+    def images_in(self, task: int) -> int:
+        """How many images a task is trained on."""
+        return self.images * (task + 1 if self._benchmark.grows else 1)
+
+    def steps_in(self, task: int) -> int:
+        """Gradient steps of a task."""
+        return self.steps or self.epochs * -(-self.images_in(task) // self.batch_size)
+
+    def steps_of(self, tasks: int) -> int:
+        """Gradient steps of the first tasks together."""
+        return sum(self.steps_in(task) for task in range(tasks))
+
     @property
-    def steps_per_task(self) -> int:
-        """Gradient steps."""
-        return self.epochs * -(-self.images // self.batch_size)
+    def total_steps(self) -> int:
+        """Gradient steps from the start to the end."""
+        return self.steps_of(self.tasks)
 
     @property
     def stack_key(self) -> tuple[Any, ...]:
@@ -107,7 +145,8 @@ class Run:
         method = self.parsed_method
         doubled = (method.activation.expansion, getattr(method.activation, "match", None))
         turned = all(rule.scales_only for rule in method.rules)
-        return (self.benchmark, self.images, self.inputs, self.epochs, self.batch_size, self.tasks, doubled, turned)
+        settings = (self.images, self.inputs, self.epochs, self.steps, self.batch_size, self.tasks, self.model)
+        return (self.benchmark, *settings, self.clip, self.preset, self.precision, doubled, turned)
 
     @cached_property
     def _benchmark(self) -> Benchmark:
@@ -125,7 +164,8 @@ class Run:
     def make_model(self, stream: Stream, *purpose: str | int) -> nn.Module:
         """The network, initialised for a purpose: ("init", task)."""
         with seeded(self.seed, *purpose):
-            model = make_model(self._benchmark.model, stream.shape, stream.classes, self.parsed_method.activation)
+            name = self.model or self._benchmark.model
+            model = make_model(name, stream.shape, stream.classes, self.parsed_method.activation)
             if self.init != "default":  # which it has been given already
                 INITS[self.init](model)
             return model

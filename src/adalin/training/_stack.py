@@ -13,6 +13,7 @@ from adalin.methods import Rule
 from adalin.models import INITS
 from adalin.nn._param_groups import split_parameters
 from adalin.streams import Task
+from adalin.training._preset import PRESETS, Preset
 from adalin.training._span import Span
 
 
@@ -29,6 +30,15 @@ class Trainee:
     init: str = "default"
     method: str = ""
     """The text of its method: a model's own text does not tell two bases of the same name apart."""
+    clip: float | None = None
+    """Gradients with a larger norm are scaled down to it."""
+    preset: Preset = PRESETS["plain"]
+    precision: str = "float32"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether SGD and rules are all there is to it, as stacks of MLPs need."""
+        return self.clip is None and self.preset.is_plain and self.precision == "float32"
 
     @property
     def recipe(self) -> tuple[str, str, float, str]:
@@ -52,6 +62,9 @@ class Stack(ABC):
 
         Returns the accuracy of each batch before its update, (networks, steps), NaN where the outputs were not finite.
         """
+
+    def end_task(self) -> None:  # noqa: B027
+        """Whatever is to be done after the last step of a task, before metrics are computed."""
 
     @abstractmethod
     def model(self, index: int) -> nn.Module:

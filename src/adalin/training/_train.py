@@ -6,7 +6,7 @@ checkpoint is written at a task's end, or inside a task when the last one is a w
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,8 +16,10 @@ from adalin._seeds import generator
 from adalin.data import Dataset
 from adalin.metrics import Probe, measure
 from adalin.streams import Stream, Task
+from adalin.training._hardware import Hardware
 from adalin.training._mlp_stack import MLPStack
 from adalin.training._module_stack import ModuleStack
+from adalin.training._preset import get_preset
 from adalin.training._run import Run
 from adalin.training._run_folder import Checkpoint, RunFolder, RunFolderError
 from adalin.training._span import Span
@@ -30,6 +32,11 @@ benchmarks. With all 10,000 of Permuted MNIST measuring would take longer than t
 START: dict[str, Any] = {"task": 0, "step": 0, "accuracy_sum": 0.0}
 
 MAX_STACK, CACHE_BYTES = 12, 4_500_000
+
+CHUNK_SECONDS = 2.0
+"""A signal is answered, and a checkpoint made, between pieces of an epoch that take about this long."""
+FIRST_CHUNK = 100
+"""Steps, before it is known how long they take."""
 
 Report = Callable[[str, Run, dict[str, Any]], None]
 """Called with what happened, the run, and details:
@@ -70,6 +77,7 @@ def train_runs(
     report: Report = lambda event, run, details: None,
     stop: Callable[[], bool] = lambda: False,
     checkpoint_seconds: float = 60.0,
+    hardware: Hardware | None = None,
 ) -> None:
     """Train runs to their end; those that fit together in stacks. Whoever calls holds the folders' locks.
 
@@ -91,7 +99,8 @@ def train_runs(
         members.sort(key=lambda student: (student.trainee.recipe, student.run.seed))
         for start in range(0, len(members), size := _best_size(members[0])):
             if not stop():
-                _Loop(members[start : start + size], report, stop, checkpoint_seconds).go()
+                part = members[start : start + size]
+                _Loop(part, report, stop, checkpoint_seconds, hardware or Hardware()).go()
 
 
 class Streams:
@@ -130,16 +139,25 @@ def _resume(run: Run, folder: RunFolder, streams: Streams, report: Report) -> St
         report("warning", run, {"message": message})
     folder.trim_rows(position["task"])
     state = position.pop("state", "running")
-    report("resumed", run, {"steps": position["task"] * run.steps_per_task + position["step"]})
+    report("resumed", run, {"steps": run.steps_of(position["task"]) + position["step"]})
     if state == "diverged" or position["task"] >= run.tasks:
         report("diverged" if state == "diverged" else "done", run, position)
         return None
     stream, method = streams.stream(run), run.parsed_method
     model = run.make_model(stream, "init", 0)
-    span = None
-    if MLPStack.fits(model) and stream.same_inputs and all(rule.scales_only for rule in method.rules):
-        span = streams.span(stream)
-    trainee = Trainee(model, run.seed, run.lr, method.rules, span, run.init, run.method)
+    trainee = Trainee(
+        model,
+        run.seed,
+        run.lr,
+        method.rules,
+        init=run.init,
+        method=run.method,
+        clip=run.clip,
+        preset=get_preset(run.preset),
+        precision=run.precision,
+    )
+    if _is_mlp(trainee) and stream.same_inputs and all(rule.scales_only for rule in method.rules):
+        trainee = replace(trainee, span=streams.span(stream))
     return Student(run, folder, stream, trainee, **position, tensors=tensors)
 
 
@@ -154,9 +172,13 @@ def _shape(student: Student) -> tuple[Any, ...]:
     """Runs for which this is equal can be stacked."""
     run, span = student.run, student.trainee.span
     weights = tuple(weight.shape for weight in student.trainee.model.parameters() if weight.dim() > 1)
-    stackable = MLPStack.fits(student.trainee.model)
-    schedule = (run.benchmark, run.images, run.batch_size, run.epochs, run.tasks)
+    stackable = _is_mlp(student.trainee)
+    schedule = (run.benchmark, run.images, run.batch_size, run.epochs, run.steps, run.tasks)
     return (stackable, weights, span and span.basis.shape, schedule, student.task, student.step)
+
+
+def _is_mlp(trainee: Trainee) -> bool:
+    return trainee.is_plain and MLPStack.fits(trainee.model)
 
 
 def _best_size(student: Student) -> int:
@@ -168,20 +190,24 @@ def _best_size(student: Student) -> int:
 
 def _checked(data: Task, run: Run, task: int) -> Task:
     for what, count in (("inputs", len(data.inputs)), ("labels", len(data.labels))):
-        if count != run.images:
-            raise ValueError(
-                f"task {task} of {run.benchmark} has {count} {what}, not the {run.images} images of the run"
-            )
+        if count != (images := run.images_in(task)):
+            raise ValueError(f"task {task} of {run.benchmark} has {count} {what}, not the {images} images of the run")
     return data
 
 
 class _Loop:
     def __init__(
-        self, students: list[Student], report: Report, stop: Callable[[], bool], checkpoint_seconds: float
+        self,
+        students: list[Student],
+        report: Report,
+        stop: Callable[[], bool],
+        checkpoint_seconds: float,
+        hardware: Hardware,
     ) -> None:
-        self._students, self._report, self._stop = students, report, stop
+        self._students, self._report, self._stop, self._hardware = students, report, stop, hardware
         self._checkpoint_seconds, self._saved = checkpoint_seconds, time.monotonic()
-        self._stack = _make_stack(students)
+        self._chunk = FIRST_CHUNK
+        self._stack = _make_stack(students, hardware)
 
     def go(self) -> None:
         while self._students:
@@ -206,28 +232,34 @@ class _Loop:
                 if any(rule.restarts(task) for rule in student.trainee.rules):
                     self._stack.load(index, student.run.make_model(student.stream, "init", task))
         self._stack.start_task(task, data, resumed=resumed)
-        steps = run.steps_per_task // run.epochs
-        for epoch in range(self._students[0].step // steps, run.epochs):
-            data = self._train_epoch(task, epoch, steps, data)
-            if not self._students:
-                return
-            if epoch + 1 < run.epochs:
+        while (step := self._students[0].step) < run.steps_in(task):
+            if step > 0 and not resumed:
                 if self._stop():
                     return
                 if self._due():
                     self._save("running")
+            resumed = False
+            data = self._train_chunk(task, data)
+            if not self._students:
+                return
+        self._stack.end_task()
         for index, (student, own) in enumerate(zip(self._students, data, strict=True)):
             self._finish_task(index, student, own)
 
-    def _train_epoch(self, task: int, epoch: int, steps: int, data: list[Task]) -> list[Task]:
-        """Train on all images once; returns the data of the runs that are still there."""
-        run, first = self._students[0].run, self._students[0].step
+    def _train_chunk(self, task: int, data: list[Task]) -> list[Task]:
+        """Train for an epoch, or what is left of it, or a while; returns the data of the runs that are still there."""
+        run, first, images = self._students[0].run, self._students[0].step, len(data[0].inputs)
+        per_epoch = -(-images // run.batch_size)
+        epoch, done = divmod(first, per_epoch)
+        steps = min(per_epoch - done, run.steps_in(task) - first, self._chunk)
         seeds = [student.run.seed for student in self._students]
         order = torch.stack(
-            [torch.randperm(run.images, generator=generator(seed, "order", task, epoch)) for seed in seeds]
-        )
+            [torch.randperm(images, generator=generator(seed, "order", task, epoch)) for seed in seeds]
+        )[:, done * run.batch_size : (done + steps) * run.batch_size]
         before = [self._stack.state(index) for index in range(len(self._students))]
+        start = time.monotonic()
         result = self._stack.train(order, run.batch_size, first)
+        self._chunk = max(1, int(steps * CHUNK_SECONDS / max(time.monotonic() - start, 1e-6)))
         diverged = result.isnan().any(1).tolist()
         for student, own in zip(self._students, result, strict=True):
             student.step += steps
@@ -248,7 +280,7 @@ class _Loop:
         self, student: Student, before: dict[str, Tensor], data: Task, order: Tensor, first: int
     ) -> None:
         """Go back to before the epoch and train up to the step whose outputs are not finite, which is not made."""
-        alone = _make_stack([student])
+        alone = _make_stack([student], self._hardware)
         alone.restore(0, before)
         alone.start_task(student.task, [data], resumed=True)
         images = (student.step - first) * student.run.batch_size
@@ -264,18 +296,20 @@ class _Loop:
         self._students = [student for student, stays in zip(self._students, staying, strict=True) if stays]
         data = [own for own, stays in zip(data, staying, strict=True) if stays]
         if self._students:
-            self._stack = _make_stack(self._students)
+            self._stack = _make_stack(self._students, self._hardware)
             self._stack.start_task(task, data, resumed=True)
         return data
 
     def _finish_task(self, index: int, student: Student, data: Task) -> None:
         chosen = torch.linspace(0, len(data.inputs) - 1, min(PROBE_IMAGES, len(data.inputs))).long()
+        model = self._stack.model(index)
+        device = next(model.parameters()).device
         probe = Probe(
-            self._stack.model(index),
-            data.inputs[chosen],
-            data.labels[chosen],
+            model,
+            data.floats(data.inputs[chosen]).to(device),
+            data.labels[chosen].to(device),
             test=None if data.test is None else data.test(),
-            online_accuracy=student.accuracy_sum / student.run.steps_per_task,
+            online_accuracy=student.accuracy_sum / student.run.steps_in(student.task),
         )
         row = {"task": student.task, **measure(probe)}
         student.folder.append_row(row)
@@ -286,7 +320,7 @@ class _Loop:
         return time.monotonic() - self._saved > self._checkpoint_seconds
 
     def _save(self, state: str) -> None:
-        seconds = (time.monotonic() - self._saved) / len(self._students)
+        seconds = (time.monotonic() - self._saved) / max(1, len(self._students))
         for index, student in enumerate(self._students):
             student.folder.save(Checkpoint(self._stack.state(index), student.position(state)))
             student.folder.add_cost(seconds)
@@ -295,9 +329,9 @@ class _Loop:
         self._saved = time.monotonic()
 
 
-def _make_stack(students: Sequence[Student]) -> Stack:
+def _make_stack(students: Sequence[Student], hardware: Hardware) -> Stack:
     trainees = [student.trainee for student in students]
-    stack = (MLPStack if MLPStack.fits(trainees[0].model) else ModuleStack)(trainees)
+    stack = MLPStack(trainees) if _is_mlp(trainees[0]) else ModuleStack(trainees, hardware)
     for index, student in enumerate(students):
         if student.tensors is not None:
             stack.restore(index, student.tensors)

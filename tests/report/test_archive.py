@@ -1,0 +1,235 @@
+"""Runs that were written to a file come back from it."""
+
+import csv
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from adalin.report import by_benchmark, read_archive, read_results, results_table, write_results
+from adalin.training import Result
+from adalin.training import run as train
+from made_results import make_result, result_of, with_accuracies
+
+PER_NEURON = ("alpha", "saturation")
+METHODS = ["baseline", "adalin", "adalin:granularity=layer", "crelu"]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of real runs, of methods whose rows have different columns."""
+    out = tmp_path_factory.mktemp("runs")
+    train("random-label-mnist", METHODS, [3, 4], out=out, data="bundled", tasks=2, epochs=1, images=32)
+    return out
+
+
+def numbers(row: dict[str, Any]) -> dict[str, Any]:
+    """What a row says: null says nothing."""
+    return {name: value for name, value in row.items() if value is not None and name not in PER_NEURON}
+
+
+def layers(row: dict[str, Any]) -> Iterator[tuple[str, int, np.ndarray | None]]:
+    for name in PER_NEURON:
+        for number, layer in enumerate(row.get(name) or []):
+            yield name, number, None if layer is None else np.array(layer)
+
+
+def assert_same(read: Result, written: Result) -> None:
+    assert read.run == written.run
+    assert read.position == written.position
+    assert read.manifest == written.manifest
+    assert read.core_seconds == written.core_seconds
+    assert read.state == written.state
+    assert [numbers(row) for row in read.rows] == [numbers(row) for row in written.rows]
+    for own, other in zip(read.rows, written.rows, strict=True):
+        for (*place, values), (*expected, wanted) in zip(layers(own), layers(other), strict=True):
+            assert place == expected
+            if wanted is None:
+                assert values is None
+            else:
+                np.testing.assert_allclose(values, wanted, rtol=1e-7)
+
+
+def shown(results: list[Result]) -> str:
+    console = Console(width=160)
+    with console.capture() as text:
+        for summaries in by_benchmark(results).values():
+            console.print(results_table(summaries, ""))
+    return text.get()
+
+
+def test_real_runs_come_back_whole(runs: Path, tmp_path: Path) -> None:
+    written, problems = read_results(runs)
+    assert (len(written), problems) == (8, [])
+    assert all(result.core_seconds > 0 for result in written)
+    write_results(written, tmp_path / "new" / "all.parquet")
+    read = read_archive(tmp_path / "new" / "all.parquet")
+    for own, other in zip(read, written, strict=True):
+        assert_same(own, other)
+    adalin = next(result for result in read if result.run.method == "adalin")
+    assert isinstance(adalin.rows[0]["layer_weight_norm"], dict)
+    assert len(adalin.rows[0]["weight_srank"]) == 3
+    assert [len(layer) for layer in adalin.rows[0]["alpha"]] == [100, 100]
+
+
+def test_runs_of_every_state_come_back(tmp_path: Path) -> None:
+    written = [
+        make_result("adalin", rows=3),
+        make_result("fourier", 4, rows=5, state="diverged", benchmark="permuted-mnist", lr=1e-3),
+        make_result("fourier", 5, rows=0, state="diverged", commit=None),
+        make_result("crelu", rows=0),
+        replace(make_result("l2:strength=0.001", tasks=2, inputs="kumar2023"), core_seconds=12.5),
+    ]
+    write_results(written, tmp_path / "all.parquet")
+    read = read_archive(tmp_path / "all.parquet")
+    for own, other in zip(read, written, strict=True):
+        assert_same(own, other)
+    assert [result.state for result in read] == ["unfinished", "diverged", "diverged", "unfinished", "done"]
+    assert shown(read) == shown(written)
+
+
+def test_a_file_without_any_row_can_be_read(tmp_path: Path) -> None:
+    written = [make_result(rows=0, state="diverged"), make_result(seed=4, rows=0)]
+    write_results(written, tmp_path / "all.parquet")
+    for own, other in zip(read_archive(tmp_path / "all.parquet"), written, strict=True):
+        assert_same(own, other)
+    assert pq.read_table(tmp_path / "all.parquet").column_names[:4] == ["run", "benchmark", "method", "seed"]
+
+
+def test_a_number_that_is_whole_at_first_is_not_cut(tmp_path: Path) -> None:
+    run = with_accuracies([0.5]).run
+    rows = [{"task": 0, "own": 3}, {"task": 1, "own": 2.5}, {"task": 2}, {"task": 3, "own": None}]
+    write_results([result_of(run, rows)], tmp_path / "all.parquet")
+    (read,) = read_archive(tmp_path / "all.parquet")
+    assert read.rows == [{"task": 0, "own": 3}, {"task": 1, "own": 2.5}, {"task": 2}, {"task": 3}]
+
+
+def test_numbers_of_each_neuron_are_kept_for_the_methods_given(runs: Path, tmp_path: Path) -> None:
+    results, _ = read_results(runs)
+    for kept in ((), ("adalin",), ("adalin", "baseline")):
+        write_results(results, tmp_path / "all.parquet", per_neuron=kept)
+        for result in read_archive(tmp_path / "all.parquet"):
+            has = {name for name in PER_NEURON if any(row.get(name) for row in result.rows)}
+            expected = {"adalin": {*PER_NEURON}, "baseline": {"saturation"}}
+            assert has == (expected[result.run.method] if result.run.method in kept else set())
+            assert all("srank" in row for row in result.rows)
+
+
+def test_other_tools_find_what_they_need_in_columns(runs: Path, tmp_path: Path) -> None:
+    results, _ = read_results(runs)
+    write_results(results, tmp_path / "all.parquet")
+    table = pq.read_table(tmp_path / "all.parquet")
+    assert table.num_rows == 16
+    assert table.schema.field("online_accuracy").type == pa.float64()
+    assert table.schema.field("alpha").type == pa.list_(pa.list_(pa.float32()))
+    columns = [table[name].to_pylist() for name in ("benchmark", "method", "seed", "task", "online_accuracy", "lr")]
+    rows = [(one.run, row) for one in results for row in one.rows]
+    assert list(zip(*columns, strict=True)) == [
+        (run.benchmark, run.method, run.seed, row["task"], row["online_accuracy"], run.lr) for run, row in rows
+    ]
+
+
+def test_csv_has_plain_numbers_only(runs: Path, tmp_path: Path) -> None:
+    results, _ = read_results(runs)
+    write_results(results, tmp_path / "all.csv")
+    with (tmp_path / "all.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert list(lines[0])[:7] == ["benchmark", "method", "seed", "lr", "batch_size", "epochs", "task"]
+    assert {"alpha", "saturation", "weight_srank", "layer_weight_norm", "run"}.isdisjoint(lines[0])
+    rows = [(one.run, row) for one in results for row in one.rows]
+    for line, (run, row) in zip(lines, rows, strict=True):
+        assert (line.pop("benchmark"), line.pop("method")) == (run.benchmark, run.method)
+        read = {name: float(value) for name, value in line.items()}
+        assert (read["seed"], read["task"]) == (run.seed, row["task"])
+        assert read["online_accuracy"] == row["online_accuracy"]
+
+
+def test_csv_leaves_a_cell_empty_where_a_run_has_no_number(tmp_path: Path) -> None:
+    run = with_accuracies([0.5]).run
+    write_results([result_of(run, [{"task": 0}, {"task": 1, "own": 0.25}])], tmp_path / "all.csv")
+    assert [line.split(",")[-1] for line in (tmp_path / "all.csv").read_text().splitlines()] == ["own", "", "0.25"]
+
+
+@pytest.mark.parametrize("name", ["all.json", "all", "all.parquet.gz"])
+def test_another_ending_is_refused_and_nothing_written(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match=rf"must end in \.parquet or \.csv, not '{name}'"):
+        write_results([make_result()], tmp_path / "new" / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+# A folder of everything
+
+
+def test_folders_of_runs_and_files_are_read_together(runs: Path, tmp_path: Path) -> None:
+    results, _ = read_results(runs)
+    for method in METHODS[2:]:
+        members = [result for result in results if result.run.method == method]
+        write_results(members, tmp_path / "deep" / f"{METHODS.index(method)}.parquet")
+    train("random-label-mnist", METHODS[:2], [3, 4], out=tmp_path, data="bundled", tasks=2, epochs=1, images=32)
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "index.html").write_text("a page")
+    read, problems = read_results(tmp_path)
+    assert problems == []
+    assert {result.run.folder for result in read} == {result.run.folder for result in results}
+    assert sorted(shown(read).splitlines()) == sorted(shown(results).splitlines())
+    assert [one.run for one in read_results(tmp_path / "deep" / "3.parquet")[0]] == [one.run for one in members]
+
+
+def test_a_run_that_is_there_twice_counts_once_where_it_got_further(runs: Path, tmp_path: Path) -> None:
+    results, _ = read_results(runs)
+    ahead = replace(results[0], rows=[*results[0].rows, {"task": 2, "online_accuracy": 0.5}])
+    write_results([ahead, results[1]], tmp_path / "a.parquet")
+    write_results(results[:3], tmp_path / "b.parquet")
+    read, _ = read_results(tmp_path)
+    assert [len(result.rows) for result in read] == [3, 2, 2]
+    assert len({result.run for result in read}) == 3
+
+
+def test_a_file_that_cannot_be_read_is_one_line_and_the_others_are_read(tmp_path: Path) -> None:
+    write_results([make_result()], tmp_path / "good.parquet")
+    whole = (tmp_path / "good.parquet").read_bytes()
+    (tmp_path / "cut.parquet").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "empty.parquet").touch()
+    pq.write_table(pa.table({"run": [0], "seed": [3]}), tmp_path / "foreign.parquet")
+    pq.write_table(pa.table({"run": [7]}).replace_schema_metadata({"adalin": "[]"}), tmp_path / "other.parquet")
+    results, problems = read_results(tmp_path)
+    assert [result.run for result in results] == [make_result().run]
+    assert len(problems) == 4
+    for problem, name in zip(problems, ("cut", "empty", "foreign", "other"), strict=True):
+        assert problem.startswith(f"{tmp_path / name}.parquet is not a file of `adalin export`, or damaged: ")
+        assert "\n" not in problem
+    assert problems[2].endswith("it has no runs of adalin in its metadata")
+    with pytest.raises(ValueError, match=r"foreign\.parquet is not a file of"):
+        read_results(tmp_path / "foreign.parquet")
+
+
+def test_a_changed_byte_gives_the_same_results_or_a_problem(tmp_path: Path) -> None:
+    written = [make_result("adalin", tasks=2), make_result(tasks=2)]
+    path = tmp_path / "all.parquet"
+    write_results(written, path)
+    whole = path.read_bytes()
+    told = 0
+    for place in range(4, pq.ParquetFile(path).metadata.row_group(0).total_byte_size, 29):  # of the data
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        results, problems = read_results(tmp_path)
+        told += len(problems)
+        if not problems:
+            for own, other in zip(results, written, strict=True):
+                assert_same(own, other)
+    assert told > 10
+
+
+def test_a_method_that_only_a_plugin_knows_is_told(tmp_path: Path) -> None:
+    write_results([make_result()], tmp_path / "all.parquet")
+    table = pq.read_table(tmp_path / "all.parquet")
+    metadata = table.schema.metadata[b"adalin"].replace(b'"baseline"', b'"mine"')
+    pq.write_table(table.replace_schema_metadata({"adalin": metadata}), tmp_path / "all.parquet")
+    _, (problem,) = read_results(tmp_path)
+    assert "has a run that adalin does not know: unknown method 'mine'" in problem
+    assert problem.endswith("name that with --plugin")

@@ -1,0 +1,86 @@
+"""Curves as pictures, and the styles that tell methods apart."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+
+from adalin.methods import Method
+from adalin.report import curves_figure, save_figure, summarise
+from adalin.report._figure import DASHES
+from adalin.report._page_data import SYMBOLS
+from adalin.report._style import MARKERS, STYLES, Style, style_of
+from adalin.studies import MAIN_METHODS, recipes
+from made_results import make_result, with_accuracies
+
+
+def lines_of(results, **options):
+    (axes,) = curves_figure(summarise(results), title="title", **options).axes
+    return {line.get_label(): line for line in axes.lines}
+
+
+def test_a_line_is_the_mean_over_seeds_with_tasks_from_one():
+    lines = lines_of([with_accuracies([0.2, 0.4]), with_accuracies([0.4, 0.8], seed=4), with_accuracies([0.1], "tanh")])
+    np.testing.assert_allclose(lines["baseline"].get_xydata(), [[1, 0.3], [2, 0.6]])
+    np.testing.assert_allclose(lines["tanh"].get_xydata(), [[1, 0.1]])
+
+
+def test_the_band_is_one_standard_deviation():
+    figure = curves_figure(summarise([with_accuracies([0.2] * 3), with_accuracies([0.4] * 3, seed=4)]), title="")
+    (band,) = figure.axes[0].collections
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert (heights.min(), heights.max()) == pytest.approx((0.3 - 0.02**0.5, 0.3 + 0.02**0.5))
+
+
+def test_settings_of_one_method_share_its_colour_and_differ_in_dashes():
+    lines = lines_of([with_accuracies([0.1], "fourier", lr=lr) for lr in (0.1, 0.01, 0.001, 0.0001)])
+    assert {to_hex(line.get_color()).upper() for line in lines.values()} == {STYLES["fourier"].colour}
+    assert {line.get_linestyle() for line in lines.values()} == set(DASHES.values())
+
+
+def test_what_has_no_such_number_is_left_out():
+    runs = [make_result("adalin"), make_result(rows=0), make_result("fourier", rows=0, state="diverged")]
+    assert list(lines_of(runs)) == ["adalin"]
+    assert list(lines_of(runs, metric="srank")) == ["adalin"]
+    assert lines_of(runs, metric="test_accuracy") == {}
+
+
+def test_a_diverged_seed_leaves_the_mean_to_the_others():
+    diverged = with_accuracies([0.4], seed=4, tasks=2, state="diverged")
+    line = lines_of([with_accuracies([0.2, 0.6]), diverged])["baseline"]
+    np.testing.assert_allclose(line.get_ydata(), [0.3, 0.6])
+
+
+@pytest.mark.parametrize(("name", "start"), [("x.png", b"\x89PNG"), ("x.PDF", b"%PDF"), ("new/x.svg", b"<?xml")])
+def test_the_ending_of_a_name_is_the_format(tmp_path: Path, name: str, start: bytes):
+    save_figure(curves_figure(summarise([make_result()]), title="title", note="note"), tmp_path / name)
+    assert (tmp_path / name).read_bytes().startswith(start)
+
+
+# Styles
+
+
+def test_methods_of_the_main_figure_have_colours_and_markers_of_their_own():
+    styles = [style_of(method) for method in MAIN_METHODS]
+    assert len({style.colour for style in styles}) == len({style.marker for style in styles}) == len(MAIN_METHODS)
+
+
+def test_no_two_methods_of_a_panel_look_alike():
+    for recipe in recipes().values():
+        for part in recipe.parts:
+            looks = {(style.colour, style.dash) for style in map(style_of, part.methods)}
+            assert len(looks) == len(part.methods), (recipe.name, part.methods)
+
+
+def test_every_style_belongs_to_a_method_and_can_be_drawn():
+    for method, style in STYLES.items():
+        assert str(Method.parse(method)) == method
+        assert style.dash in DASHES
+        assert style.marker in SYMBOLS
+    assert set(MARKERS) == SYMBOLS.keys()
+
+
+def test_a_method_without_a_style_of_its_own_looks_the_same_everywhere():
+    assert style_of("mine") == Style("#009E73", "dashdot", "D")
+    assert all(style_of(f"mine{number}").dash != "solid" for number in range(20)), "solid is for those above"

@@ -1,0 +1,110 @@
+"""Methods over seeds: which numbers count, and what settings are called."""
+
+import numpy as np
+import pytest
+
+from adalin.report import by_benchmark, mean_and_deviation, summarise
+from made_results import make_result, with_accuracies
+
+NAN = np.nan
+
+
+def test_a_summary_has_the_tasks_that_all_seeds_going_on_have_finished():
+    finished, behind = with_accuracies([0.1, 0.2, 0.3]), with_accuracies([0.4, 0.5], seed=4, tasks=3)
+    (summary,) = summarise([finished, behind])
+    assert (summary.seeds, summary.tasks) == ([3, 4], 2)
+    np.testing.assert_array_equal(summary.values(), [[0.1, 0.2], [0.4, 0.5]])
+
+
+def test_a_diverged_seed_has_no_numbers_from_there_on_and_does_not_shorten_the_others():
+    whole = with_accuracies([0.1, 0.2, 0.3])
+    diverged = with_accuracies([0.4], seed=4, tasks=3, state="diverged")
+    at_once = with_accuracies([], seed=5, tasks=3, state="diverged")
+    (summary,) = summarise([whole, diverged, at_once])
+    assert summary.tasks == 3
+    np.testing.assert_array_equal(summary.values(), [[0.1, 0.2, 0.3], [0.4, NAN, NAN], [NAN] * 3])
+    assert summary.total() == pytest.approx([0.2]), "the mean of fewer tasks is not that of all"
+
+
+def test_if_all_seeds_diverged_the_longest_counts():
+    first = with_accuracies([0.4], tasks=3, state="diverged")
+    second = with_accuracies([0.1, 0.2], seed=4, tasks=3, state="diverged")
+    (summary,) = summarise([first, second])
+    assert summary.tasks == 2
+    np.testing.assert_array_equal(summary.values(), [[0.4, NAN], [0.1, 0.2]])
+    assert summary.total() == pytest.approx([0.15])
+
+
+@pytest.mark.parametrize("state", ["running", "diverged"])
+def test_runs_without_a_finished_task_have_empty_values(state):
+    (summary,) = summarise([with_accuracies([], seed=seed, tasks=3, state=state) for seed in (3, 4)])
+    assert summary.tasks == 0
+    assert summary.values().shape == (2, 0)
+    assert summary.total().shape == (0,)
+    assert not summary.has("online_accuracy")
+
+
+def test_a_metric_counts_where_it_has_a_number():
+    (summary,) = summarise([with_accuracies([None, 0.2, 0.4]), with_accuracies([0.1, 0.2, None], seed=4)])
+    np.testing.assert_array_equal(summary.values(), [[NAN, 0.2, 0.4], [0.1, 0.2, NAN]])
+    assert summary.total() == pytest.approx([0.3])
+    (adalin,) = summarise([make_result("adalin")])
+    assert adalin.has("srank")
+    for metric in ("alpha", "weight_srank", "test_accuracy", "no_such_metric"):
+        assert not adalin.has(metric)
+
+
+def test_mean_and_deviation_are_numpys_over_the_seeds_that_have_a_number():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(5, 40))
+    values[rng.random(values.shape) < 0.3] = NAN
+    values[:, 7] = NAN
+    values[1:, 8] = NAN
+    values[0, 8] = 0.25
+    mean, deviation = mean_and_deviation(values)
+    for task, column in enumerate(values.T):
+        there = column[np.isfinite(column)]
+        assert mean[task] == pytest.approx(there.mean() if len(there) else NAN, nan_ok=True)
+        expected = there.std(ddof=1) if len(there) > 1 else 0.0 if len(there) else NAN
+        assert deviation[task] == pytest.approx(expected, nan_ok=True)
+    assert np.isnan(mean[7])
+    assert np.isnan(deviation[7])
+    assert (mean[8], deviation[8]) == (0.25, 0.0)
+
+
+def test_mean_and_deviation_of_nothing_are_empty():
+    mean, deviation = mean_and_deviation(np.empty((3, 0)))
+    assert mean.shape == deviation.shape == (0,)
+
+
+def test_settings_of_one_method_are_named_by_what_differs():
+    runs = [
+        with_accuracies([0.1], "adalin"),
+        with_accuracies([0.1], "adalin", seed=4),
+        with_accuracies([0.1], "fourier", lr=1e-3, batch_size=32),
+        with_accuracies([0.1], "fourier"),
+        with_accuracies([0.1], "baseline", inputs="kumar2023"),
+    ]
+    summaries = summarise(runs)
+    assert [(one.label, one.seeds) for one in summaries] == [
+        ("adalin", [3, 4]),
+        ("fourier batch_size=32 lr=0.001", [3]),
+        ("fourier batch_size=16 lr=0.01", [3]),
+        ("baseline", [3]),
+    ]
+    assert "seed" not in summaries[0].config
+
+
+def test_more_tasks_are_not_another_setting():
+    (summary,) = summarise([with_accuracies([0.1, 0.2]), with_accuracies([0.1], seed=4, tasks=9)])
+    assert summary.tasks == 1
+
+
+def test_benchmarks_and_data_are_kept_apart():
+    runs = [make_result(), make_result(benchmark="permuted-mnist"), make_result("adalin"), make_result(source="other")]
+    places = by_benchmark(runs)
+    assert {place: [one.label for one in members] for place, members in places.items()} == {
+        ("random-label-mnist-v1", "MNIST"): ["baseline", "adalin"],
+        ("permuted-mnist-v1", "MNIST"): ["baseline"],
+        ("random-label-mnist-v1", "other"): ["baseline"],
+    }

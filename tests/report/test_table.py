@@ -1,0 +1,59 @@
+"""The table that the terminal shows."""
+
+import pytest
+from rich.console import Console
+
+from adalin.report import results_table, summarise
+from made_results import make_result, with_accuracies
+
+
+def cells_of(*results):
+    """The texts of a table, its heads first."""
+    table = results_table(summarise(results), "title")
+    columns = [list(column.cells) for column in table.columns]
+    return [[str(column.header) for column in table.columns], *map(list, zip(*columns, strict=True))]
+
+
+def test_one_seed_has_no_deviation_and_two_have_the_sample_deviation():
+    _, one = cells_of(with_accuracies([0.2, 0.4]))
+    assert one == ["baseline", "1", "0.200", "0.400", "0.300", "done"]
+    _, two = cells_of(with_accuracies([0.2, 0.4]), with_accuracies([0.4, 0.6], seed=4))
+    assert two == ["baseline", "2", "0.300", "0.500", "0.400 ± 0.141", "done"]
+
+
+def test_states_of_runs_are_told():
+    runs = [
+        with_accuracies([0.2, 0.4]),
+        with_accuracies([0.6], seed=4, tasks=2, state="diverged"),
+        with_accuracies([], seed=5, tasks=2, state="diverged"),
+    ]
+    _, row = cells_of(*runs)
+    assert row == [
+        *("baseline", "3", "0.400", "0.400", "0.300"),
+        "done, diverged (task 2, step 7), diverged (task 1, step 7)",
+    ]
+    _, row = cells_of(with_accuracies([0.2], tasks=9))
+    assert row[-1] == "1/9 tasks"
+
+
+@pytest.mark.parametrize("state", ["running", "diverged"])
+def test_runs_without_rows_have_dashes(state):
+    _, row = cells_of(with_accuracies([], tasks=9, state=state))
+    assert row[:-1] == ["baseline", "1", "-", "-", "-"]
+
+
+def test_test_accuracy_has_a_column_if_any_run_has_it():
+    tested = make_result("adalin", tasks=2)
+    for row in tested.rows:
+        row["test_accuracy"] = 0.5
+    heads, adalin, baseline = cells_of(tested, make_result(tasks=2))
+    assert heads[5] == "all tasks, test"
+    assert (adalin[5], baseline[5]) == ("0.500", "-")
+    assert "all tasks, test" not in cells_of(make_result(tasks=2))[0]
+
+
+def test_a_table_without_runs_is_printed():
+    console = Console(width=80)
+    with console.capture() as text:
+        console.print(results_table([], "nothing"))
+    assert "nothing" in text.get()

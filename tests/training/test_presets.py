@@ -1,0 +1,159 @@
+"""What a preset adds to SGD, against torch.optim.SGD, step by step."""
+
+from copy import deepcopy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from adalin.methods import Method
+from adalin.models import make_model
+from adalin.nn._param_groups import split_parameters
+from adalin.streams import Task
+from adalin.training import PRESETS, Hardware, Preset, Run, define_runs
+from adalin.training._module_stack import ModuleStack
+from adalin.training._stack import Trainee
+from tiny_runs import data_of, noise_for_data
+
+IMAGES, BATCH = 12, 5
+
+
+def task(validation: bool = False) -> Task:
+    inputs, labels = torch.rand(IMAGES, 3, 16, 16, dtype=torch.float64), torch.arange(IMAGES) % 4
+    held_out = (torch.rand(8, 3, 16, 16, dtype=torch.float64), torch.arange(8) % 4)
+    return Task(inputs, labels, validation=(lambda: held_out) if validation else None)
+
+
+def network() -> nn.Module:
+    return make_model("cnn", (3, 16, 16), 6, Method.parse("adalin").activation).double()
+
+
+def trained(model: nn.Module, data: Task, epochs: int, orders: list[torch.Tensor], **options) -> ModuleStack:
+    stack = ModuleStack([Trainee(model, 0, 0.1, **options)])
+    stack.start_task(0, [data])
+    for epoch, order in enumerate(orders[:epochs]):
+        stack.train(order[None], BATCH, epoch * -(-IMAGES // BATCH))
+    stack.end_task()
+    return stack
+
+
+@pytest.mark.parametrize(
+    ("momentum", "decay", "clip", "drops"),
+    [(0.9, 0.0, None, ()), (0.0, 0.05, None, ()), (0.9, 0.05, 0.3, ()), (0.9, 0.05, None, ((1, 0.2), (2, 0.04)))],
+)
+def test_momentum_decay_clipping_and_schedule_are_torchs(momentum, decay, clip, drops) -> None:
+    preset = Preset(name="mine", summary="", momentum=momentum, weight_decay=decay, drops=drops)
+    data, model = task(), network()
+    plain, orders = deepcopy(model), [torch.randperm(IMAGES) for _ in range(3)]
+    trained(model, data, 3, orders, preset=preset, clip=clip)
+    weights, alphas = split_parameters(plain)
+    groups = [{"params": weights, "weight_decay": decay}, {"params": alphas, "weight_decay": 0.0}]
+    optimizer = torch.optim.SGD(groups, lr=0.1, momentum=momentum)
+    for epoch, order in enumerate(orders):
+        for group in optimizer.param_groups:
+            group["lr"] = 0.1 * {0: 1.0, 1: 0.2, 2: 0.04}[epoch] if drops else 0.1
+        for rows in order.split(BATCH):
+            optimizer.zero_grad()
+            F.cross_entropy(plain(data.inputs[rows]), data.labels[rows]).backward()
+            if clip is not None:
+                nn.utils.clip_grad_norm_(plain.parameters(), clip)
+            optimizer.step()
+    for own, expected in zip(model.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(own, expected, rtol=0, atol=1e-12)
+
+
+def test_outputs_for_unseen_classes_get_no_gradient() -> None:
+    model, data = network(), task()
+    before = deepcopy(model)
+    trained(model, data, 1, [torch.arange(IMAGES)], preset=Preset(name="mine", summary="", only_seen=True))
+    moved = (model[-1].weight != before[-1].weight).any(1)
+    assert moved.tolist() == [True, True, True, True, False, False]
+
+
+def test_the_network_goes_back_to_its_best_epoch() -> None:
+    preset = Preset(name="mine", summary="", best_validation=True)
+    torch.manual_seed(1)
+    data, start = task(validation=True), network()
+    orders = [torch.randperm(IMAGES) for _ in range(6)]
+    held_out, labels = data.validation()
+    accuracies, networks = [], []
+    for epochs in range(1, 7):
+        model = deepcopy(start)
+        trained(model, data, epochs, orders)
+        with torch.no_grad():
+            accuracies.append((model(held_out).argmax(1) == labels).double().mean().item())
+        networks.append(model)
+    best = accuracies.index(max(accuracies))
+    assert best < 5, "else this shows nothing"
+    model = deepcopy(start)
+    trained(model, data, 6, orders, preset=preset)
+    for own, expected in zip(model.parameters(), networks[best].parameters(), strict=True):
+        assert torch.equal(own, expected)
+
+
+def test_augmentation_is_the_runs_own_and_changes_training() -> None:
+    preset, data, start = Preset(name="mine", summary="", augmented=True), task(), network()
+    models = [deepcopy(start) for _ in range(3)]
+    for model, options in zip(models, ({"preset": preset}, {"preset": preset}, {}), strict=True):
+        torch.manual_seed(len(options))
+        trained(model, data, 1, [torch.arange(IMAGES)], **options)
+    one, again, plain = (model[0].weight for model in models)
+    assert torch.equal(one, again)
+    assert not torch.equal(one, plain)
+
+
+def test_dohares_settings_are_taken_unless_others_are_given() -> None:
+    data = data_of("class-incremental-cifar100")
+    run = Run.define("class-incremental-cifar100", "adalin", 3, None, preset="dohare2024")
+    assert (run.epochs, run.lr, run.batch_size, run.images, run.steps, run.clip) == (200, 0.1, 90, 2_250, None, None)
+    assert run.steps_in(1) == 200 * 50
+    short = Run.define("class-incremental-cifar100", "adalin", 3, data, preset="dohare2024", epochs=3, lr=0.5, images=5)
+    assert (short.epochs, short.lr, short.images) == (3, 0.5, 5)
+    assert PRESETS["dohare2024"].lr_factor(59) == 1
+    assert [PRESETS["dohare2024"].lr_factor(epoch) for epoch in (60, 120, 160, 199)] == [0.2, 0.04, 0.008, 0.008]
+
+
+def test_mistakes_are_told_in_one_line(monkeypatch) -> None:
+    noise_for_data(monkeypatch)
+    for settings, message in (
+        ({"preset": "dohare"}, r"^unknown preset 'dohare' \(did you mean 'dohare2024'\?\); known: plain, dohare2024$"),
+        ({"precision": "float16"}, "^precision must be one of float32, bfloat16, not 'float16'$"),
+        ({"clip": -1}, "^clip must be a positive number, not -1$"),
+        ({"steps": 0}, "^steps must be a whole number of at least 1, not 0$"),
+        ({"model": "resnet"}, "^unknown model 'resnet'"),
+        ({"preset": "dohare2024", "images": 25}, "^preset dohare2024 needs images for validation"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            define_runs("class-incremental-cifar100", ["adalin"], [3], **settings)
+    with pytest.raises(ValueError, match=r"^device is cpu, cuda or cuda:N, not 'gpu'$"):
+        Hardware("gpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match=r"^there is no CUDA device here; leave out --device$"):
+            Hardware("cuda")
+
+
+def test_mixed_precision_trains_alike_but_not_to_the_bit() -> None:
+    model, data = network().float(), task()
+    data = Task(data.inputs.float(), data.labels)
+    mixed = deepcopy(model)
+    order = [torch.arange(IMAGES)]
+    trained(model, data, 1, order)
+    trained(mixed, data, 1, order, precision="bfloat16")
+    for own, expected in zip(mixed.parameters(), model.parameters(), strict=True):
+        assert own.dtype == torch.float32
+        torch.testing.assert_close(own, expected, rtol=0.1, atol=0.01)
+    assert not torch.equal(mixed[0].weight, model[0].weight)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+def test_a_network_on_cuda_trains_like_one_on_the_cpu() -> None:
+    model, data = network(), task()
+    there = deepcopy(model)
+    trained(model, data, 1, [torch.arange(IMAGES)])
+    stack = ModuleStack([Trainee(there, 0, 0.1)], Hardware("cuda"))
+    stack.start_task(0, [data])
+    stack.train(torch.arange(IMAGES)[None], BATCH)
+    for own, expected in zip(there.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(own.cpu(), expected, rtol=0, atol=1e-9)
+    assert all(value.device.type == "cpu" for value in stack.state(0).values())
