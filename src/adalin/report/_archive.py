@@ -45,7 +45,9 @@ def write_results(results: Sequence[Result], path: Path, *, per_neuron: Sequence
         for result in results
     ]
     table = pa.Table.from_pylist(rows, schema=_schema(rows).with_metadata({"adalin": json.dumps(runs)}))
-    pq.write_table(table, path, compression="zstd", write_page_checksum=True)
+    unfinished = path.with_name(f"{path.name}.tmp")  # an older file stays whole until the new one is
+    pq.write_table(table, unfinished, compression="zstd", write_page_checksum=True)
+    unfinished.replace(path)
 
 
 def read_archive(path: Path) -> list[Result]:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from adalin.nn._bases import did_you_mean
 from adalin.report import summarise
 from adalin.studies._drawings import Panel, curves, derivative, heat_maps, mechanism, overhead
-from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, REPORT_SEEDS, hyper_parameters
+from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, REPORT_SEEDS, SWEEP_SEEDS, hyper_parameters
 from adalin.training import Result, Run, define_runs
 
 _NARROW: dict[str, Any] = {"model": "resnet18-narrow", "batch_size": 50, "lr": 1e-2, "steps": 400}
@@ -77,6 +77,8 @@ class Recipe:
         self, budget: str, *, seeds: Sequence[int] = REPORT_SEEDS, data: str | Path | None = None
     ) -> list[list[Run]]:
         """Those of each part; parts may share some."""
+        if chosen_on := sorted(set(seeds) & set(SWEEP_SEEDS)):
+            raise ValueError(f"seeds {chosen_on} are for choosing hyper-parameters; report on others")
         return [part.runs(budget, seeds, data) for part in self.parts]
 
     def figure(self, runs: Sequence[Sequence[Run]], results: Sequence[Result]) -> Figure:

@@ -59,9 +59,9 @@ class Result:
     @property
     def state(self) -> str:
         """Is "done", "diverged" or "unfinished"."""
-        if self.position["state"] == "diverged":
-            return "diverged"
-        return "done" if self.position["task"] >= self.run.tasks else "unfinished"
+        if self.position["task"] >= self.run.tasks:
+            return "done"  # also if it diverged in a task beyond those
+        return "diverged" if self.position["state"] == "diverged" else "unfinished"
 
 
 def find_results(root: Path) -> tuple[list[Result], list[str]]:

@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ def _device(hardware: Hardware) -> dict[str, Any]:
     return {"device": name, "compile": hardware.compile}
 
 
+@cache
 def _commit() -> str | None:
     """Of the checkout that adalin is run from, with a "+" if it has been changed since; None for an installed one."""
     here = Path(__file__).parent

@@ -35,9 +35,11 @@ def plan(runs: Sequence[Run], dataset: Dataset | None, *, workers: int) -> Plan:
     seconds, disk, measured = 0.0, 0, dict[Any, tuple[float, float, int, int]]()
     with engine_settings():
         for stack in stacks:
-            kind = (stack[0].stack_key, tuple(run.method for run in stack))
+            # Networks that are trained one after the other take as long alone; trying all of them may take minutes.
+            tried = stack if stack[0].is_mlp else stack[:1]
+            kind = (stack[0].stack_key, tuple(run.method for run in tried))
             if kind not in measured:
-                measured[kind] = _try(stack, dataset)
+                measured[kind] = _try(tried, dataset)
             per_step, per_task, row, checkpoint = measured[kind]
             steps = sum(run.total_steps for run in stack)
             tasks = sum(run.tasks for run in stack)

@@ -140,6 +140,11 @@ class Run:
         return self.steps_of(self.tasks)
 
     @property
+    def is_mlp(self) -> bool:
+        """Whether it can share its operations with others."""
+        return (self.model or self._benchmark.model) == "mlp"
+
+    @property
     def stack_key(self) -> tuple[Any, ...]:
         """Runs with the same key have, as far as can be told without data, networks that can be stacked."""
         method = self.parsed_method

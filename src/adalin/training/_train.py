@@ -140,8 +140,9 @@ def _resume(run: Run, folder: RunFolder, streams: Streams, report: Report) -> St
     folder.trim_rows(position["task"])
     state = position.pop("state", "running")
     report("resumed", run, {"steps": run.steps_of(position["task"]) + position["step"]})
-    if state == "diverged" or position["task"] >= run.tasks:
-        report("diverged" if state == "diverged" else "done", run, position)
+    finished = position["task"] >= run.tasks
+    if finished or state == "diverged":
+        report("done" if finished else "diverged", run, position)
         return None
     stream, method = streams.stream(run), run.parsed_method
     model = run.make_model(stream, "init", 0)
