@@ -7,7 +7,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from adalin.report import Picture, Summary, by_benchmark, duration, save_figure, write_page
+from adalin.report import Picture, Summary, Verdict, by_benchmark, duration, save_figure, write_page
 from adalin.report._page_origin import short_commits
 from adalin.report._statistics import fill_diverged, plasticity_slope
 from adalin.report._table import spread
@@ -18,6 +18,8 @@ from adalin.training import Result
 
 MARKS = ("<!-- results: made by `adalin report --markdown` -->", "<!-- end of results -->")
 """What stands between them in a Markdown file is replaced."""
+VERDICTS = ("<!-- verdicts: made by `adalin report --markdown` -->", "<!-- end of verdicts -->")
+"""Likewise, by the claims and their verdicts alone."""
 
 
 def save_picture(figure: Figure, folder: Path, name: str, *, title: str, command: str, note: str) -> list[Path]:
@@ -39,14 +41,19 @@ def publish(results: Sequence[Result], out: Path, *, figures: Path, command: str
 
 
 def write_markdown(results: Sequence[Result], path: Path) -> None:
-    """Put tables of claims, accuracies and costs between the marks of a Markdown file."""
+    """Put tables of claims, accuracies and costs, or the verdicts alone, between the marks of a Markdown file."""
     text = path.read_bytes().decode()  # ends of lines stay what they are
-    if not all(text.count(mark) == 1 for mark in MARKS) or text.index(MARKS[0]) > text.index(MARKS[1]):
-        raise ValueError(f"{path} must have the lines {MARKS[0]!r} and {MARKS[1]!r} once each: tables go between them")
-    before, rest = text.split(MARKS[0])
-    after = rest.split(MARKS[1])[1]
-    tables = "\n\n".join((_claims_table(results), *_accuracy_tables(results), _cost_table(results)))
-    path.write_bytes(f"{before}{MARKS[0]}\n\n{tables}\n\n{MARKS[1]}{after}".encode())
+    start, end = marks = VERDICTS if VERDICTS[0] in text else MARKS
+    if not all(text.count(mark) == 1 for mark in marks) or text.index(start) > text.index(end):
+        raise ValueError(f"{path} must have the lines {start!r} and {end!r} once each: tables go between them")
+    before, rest = text.split(start)
+    after = rest.split(end)[1]
+    verdicts = judge_claims(_summaries(results))
+    if marks == VERDICTS:
+        tables = _table(("claim", "verdict"), [[f"{one.claim}. {one.text}", one.outcome] for one in verdicts])
+    else:
+        tables = "\n\n".join((_claims_table(verdicts), *_accuracy_tables(results), _cost_table(results)))
+    path.write_bytes(f"{before}{start}\n\n{tables}\n\n{end}{after}".encode())
 
 
 def _summaries(results: Sequence[Result]) -> list[Summary]:
@@ -80,9 +87,9 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
 
 
-def _claims_table(results: Sequence[Result]) -> str:
+def _claims_table(verdicts: Sequence[Verdict]) -> str:
     rows = []
-    for verdict in judge_claims(_summaries(results)):
+    for verdict in verdicts:
         # What decides: findings that fail, else those that are missing.
         decisive = [one for one in verdict.findings if one.outcome == verdict.outcome]
         numbers = "; ".join(f"{one.statement}: {one.numbers}" for one in decisive[:2])

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, SupportsIndex
@@ -112,12 +112,19 @@ class Run:
         """What is fixed for good: all but the number of tasks."""
         return {name: value for name, value in asdict(self).items() if name != "tasks"}
 
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """Of the settings that have one."""
+        return {field.name: field.default for field in fields(cls) if field.default is not MISSING}
+
     @property
     def folder(self) -> Path:
         """Where it goes below the folder of all runs."""
         # Settings at their default are left out, so that a new one does not rename the folders of old runs.
-        defaults = {field.name: field.default for field in fields(self)}
-        shared = {name: value for name, value in self.config().items() if name != "seed" and value != defaults[name]}
+        defaults = self.defaults()
+        shared = {
+            name: value for name, value in self.config().items() if name != "seed" and value != defaults.get(name)
+        }
         digest = hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()[:8]
         method = re.sub(r"[^A-Za-z0-9.+_-]", "_", self.method)
         return Path(self.benchmark, f"{method}-{digest}", f"seed-{self.seed}")

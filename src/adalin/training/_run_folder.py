@@ -53,11 +53,17 @@ class RunFolder:
         """Where and with what it was run."""
         return _read_json(self.path / "manifest.json")
 
-    def create_or_check(self, config: dict[str, Any], manifest: dict[str, Any]) -> None:
-        """Creates the folder, or makes sure that it is this config's; notes how the manifest differs from the first."""
+    def create_or_check(
+        self, config: dict[str, Any], manifest: dict[str, Any], defaults: dict[str, Any] | None = None
+    ) -> None:
+        """Creates the folder, or makes sure that it is this config's; notes how the manifest differs from the first.
+
+        A field that a config does not have, as it was added later, has its default.
+        """
         is_new = not (self.path / "config.json").exists()
         if not is_new:
-            for field, (old, new) in _differences(self.config(), config).items():
+            given = defaults or {}
+            for field, (old, new) in _differences(given | self.config(), given | config).items():
                 raise ValueError(
                     f"{self.path} holds a run with {field} = {json.dumps(old)}, not {json.dumps(new)}; "
                     "use another folder or the settings of that run"
