@@ -1,5 +1,6 @@
 """What defines a run: mistakes are told before anything starts, and the same run always has the same folder."""
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from adalin.training import Run, define_runs, run
+from adalin.training import Run, RunFolderError, define_runs, run
 from synthetic_data import synthetic
 
 SETTINGS: dict[str, Any] = {
@@ -255,3 +256,19 @@ def test_neither_the_callers_dtype_nor_its_random_state_matters_or_moves(tmp_pat
     finally:
         torch.set_default_dtype(torch.float32)
     assert [one.rows for one in plain] == [one.rows for one in other]
+
+
+def test_a_run_from_before_a_setting_was_added_goes_on(tmp_path):
+    settings = {"epochs": 1, "images": 16}
+    (short,) = run("random-label-mnist", ["adalin"], [3], out=tmp_path, tasks=1, **settings)
+    path = tmp_path / short.run.folder / "config.json"
+    config = json.loads(path.read_text())
+    for name in ("steps", "clip", "model", "preset", "precision", "inputs"):
+        del config[name]
+    path.write_text(json.dumps(config))
+    (long,) = run("random-label-mnist", ["adalin"], [3], out=tmp_path, tasks=2, **settings)
+    assert (long.state, long.rows[0]) == ("done", short.rows[0])
+    config["inputs"] = "kumar2023"
+    path.write_text(json.dumps(config))
+    with pytest.raises(RunFolderError, match='holds a run with inputs = "kumar2023", not "unit"'):
+        run("random-label-mnist", ["adalin"], [3], out=tmp_path, tasks=3, **settings)

@@ -110,9 +110,8 @@ def train_stack(
                 folder = RunFolder(out / run.folder)
                 try:
                     locks.enter_context(folder.lock(wait=LOCK_SECONDS))
-                    folder.create_or_check(
-                        run.config(), manifest(run, dataset, hardware, threads=torch.get_num_threads())
-                    )
+                    made = manifest(run, dataset, hardware, threads=torch.get_num_threads())
+                    folder.create_or_check(run.config(), made, Run.defaults())
                 except (ValueError, RunFolderError) as error:  # the others can go on
                     report("error", run, {"message": str(error)})
                 else:
