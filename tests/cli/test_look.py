@@ -176,7 +176,7 @@ def test_report_tells_of_runs_that_diverged_or_are_not_finished(adalin):
     assert "4 runs of 4 settings on 1 benchmark: 2 unfinished, 2 diverged" in Path("report/index.html").read_text()
     assert adalin("report", "odd.parquet", "--markdown", "page.md")[0] == 0
     assert "| baseline | 1 (1 diverged) | 3 |" in Path("page.md").read_text()
-    assert "| fourier |" not in Path("page.md").read_text()
+    assert "| fourier | 1 (1 diverged) | 0 | - |" in Path("page.md").read_text()
 
 
 TEXT = "# Results\r\n\nabove ±\n" + "\nof last week\n".join(MARKS) + "\n\nbelow, no newline"
@@ -222,12 +222,12 @@ def test_markdown_says_what_runs_cost_and_where_they_were_made(adalin):
 
 def test_verdicts_alone_go_between_marks_of_their_own(adalin):
     adalin(*RUN)
-    Path("page.md").write_text("above\n" + "\nold\n".join(VERDICTS) + "\nbelow\n")
+    Path("page.md").write_text("above\n" + "\nof last week\n".join(VERDICTS) + "\nbelow\n")
     assert adalin("report", "runs", "--markdown", "page.md")[0] == 0
     text = Path("page.md").read_text()
     assert text.startswith("above\n")
     assert text.endswith("\nbelow\n")
-    assert "old" not in text
+    assert "of last week" not in text
     assert text.count("\n| C") == 19
     assert "| C2. AdaLin with ReLU, Tanh and GELU keeps plasticity on random-label MNIST. | undecided |" in text
 

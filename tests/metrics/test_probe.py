@@ -193,7 +193,7 @@ def test_frozen_and_unused_parameters_in_the_gradient():
 def test_half_precision():
     model, inputs, labels = metrics_oracle.cnn("adalin-relu", torch.bfloat16)
     row = measure(Probe(model, inputs, labels, test=(inputs, labels), online_accuracy=0.5))
-    assert [name for name, value in row.items() if value is None] == ["seen_test_accuracy"]
+    assert None not in row.values()
     assert_same(
         row,
         measure(Probe(model.float(), inputs.float(), labels, test=(inputs.float(), labels), online_accuracy=0.5)),

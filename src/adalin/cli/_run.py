@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from tyro.conf import Positional
 
-from adalin.cli._shared import Picture, Training, Workers, cores, show
+from adalin.cli._shared import Picture, Settings, Workers, cores, show
 
 if TYPE_CHECKING:
     from adalin.data import Dataset
@@ -17,7 +17,7 @@ DEMO_METHODS = ("baseline", "adalin", "tanh", "adalin-tanh")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run(Training):
+class Run(Settings):
     """Train methods on a benchmark, or go on where the same command stopped."""
 
     benchmark: Positional[str]
@@ -28,30 +28,10 @@ class Run(Training):
     """One run for each method and seed."""
     base: str = "relu"
     """The base activation of those methods that have one and do not name it."""
-    tasks: int | None = None
-    """By default the benchmark's, as for the next four."""
-    epochs: int | None = None
-    """Per task."""
     lr: float | None = None
     """Learning rate."""
     batch_size: int | None = None
     """Images per step."""
-    images: int | None = None
-    """Per task."""
-    inputs: str | None = None
-    """How pixels are scaled: unit ([0, 1]) or kumar2023 (standardised as in that paper)."""
-    init: str | None = None
-    """First weights: torch's default, or he-normal."""
-    steps: int | None = None
-    """Gradient steps per task, instead of epochs."""
-    clip: float | None = None
-    """Scale gradients with a larger norm down to it."""
-    model: str | None = None
-    """Another network than the benchmark's: mlp, cnn, resnet18, resnet18-narrow."""
-    preset: str = "plain"
-    """dohare2024: that paper's momentum, schedule, augmentation and selection by validation."""
-    precision: str = "float32"
-    """Or bfloat16: products in mixed precision, where networks are trained by autograd."""
     picture: Picture = None
 
     def define(self) -> "tuple[list[DefinedRun], Dataset | None]":
@@ -62,8 +42,7 @@ class Run(Training):
 
         if self.picture is not None:
             check_figure_path(self.picture)
-        names = ("tasks", "epochs", "lr", "batch_size", "images", "inputs", "init", "steps", "clip", "model")
-        settings = {name: getattr(self, name) for name in (*names, "preset", "precision")}
+        settings = self.settings() | {"lr": self.lr, "batch_size": self.batch_size}
         methods = [str(Method.parse(method, base=self.base)) for method in self.methods]
         return define_runs(self.benchmark, methods, self.seeds, data=self.data, **settings)
 
@@ -117,7 +96,7 @@ class Plan(Run):
         from adalin.training import plan
 
         runs, dataset = self.define()
-        result = plan(runs, dataset, workers=self.workers)
+        result = plan(runs, dataset, workers=self.workers, hardware=self.hardware)
         stacks = ", ".join(map(str, result.stacks))
         console.print(f"{len(runs)} runs of {runs[0].tasks} tasks, {result.steps:,} steps in all")
         console.print(f"{len(result.stacks)} stacks of {stacks} runs on {self.workers} processes")

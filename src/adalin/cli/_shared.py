@@ -14,7 +14,7 @@ from rich.console import Console
 
 if TYPE_CHECKING:
     from adalin.data import Dataset
-    from adalin.training import Result, Run
+    from adalin.training import Hardware, Result, Run
 
 Plugins = Annotated[
     tuple[str, ...],
@@ -30,7 +30,7 @@ def cores() -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """Where and how runs are trained; their numbers do not depend on it."""
+    """Where and how runs are trained. Their numbers do not depend on it, but for a little on `device` and `compile`."""
 
     out: Path = Path("runs")
     """Folder of the runs."""
@@ -48,11 +48,17 @@ class Training:
     plugin: Plugins = ()
 
     def prepare(self) -> None:
-        from adalin.training import Hardware, check_workers
+        from adalin.training import check_workers
 
         import_plugins(self.plugin)
         check_workers(self.workers)
-        Hardware(self.device, self.compile)  # which refuses what is not there
+        _ = self.hardware  # which refuses what is not there
+
+    @property
+    def hardware(self) -> "Hardware":
+        from adalin.training import Hardware
+
+        return Hardware(self.device, self.compile)
 
     def say_data(self, dataset: "Dataset | None", console: Console) -> None:
         if dataset is not None:
@@ -62,7 +68,7 @@ class Training:
     def train(self, runs: "Sequence[Run]", console: Console) -> "tuple[list[Result], int]":
         """What has come of the runs, and the exit code: 130 if stopped, 1 if something went wrong."""
         from adalin.report import RunProgress, open_loggers
-        from adalin.training import Hardware, Result, RunFolder, RunFolderError, execute
+        from adalin.training import Result, RunFolder, RunFolderError, execute
 
         with open_loggers(self.log, self.out) as loggers, RunProgress(runs, console) as progress:
 
@@ -78,7 +84,7 @@ class Training:
                 report=report,
                 checkpoint_seconds=self.checkpoint_seconds,
                 plugins=self.plugin,
-                hardware=Hardware(self.device, self.compile),
+                hardware=self.hardware,
             )
         results = []
         for run in runs:
@@ -94,6 +100,37 @@ class Training:
             tasks = sum(len(result.rows) for result in results)
             console.print(f"everything was done before: {tasks} tasks in {len(results)} runs")
         return results, 1 if progress.errors else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(Training):
+    """What runs have in common, whatever is compared."""
+
+    tasks: int | None = None
+    """By default the benchmark's, as for all that follows without a default."""
+    epochs: int | None = None
+    """Per task."""
+    images: int | None = None
+    """Per task."""
+    inputs: str | None = None
+    """How pixels are scaled: unit ([0, 1]) or kumar2023 (standardised as in that paper)."""
+    init: str | None = None
+    """First weights: torch's default, or he-normal."""
+    steps: int | None = None
+    """Gradient steps per task, instead of epochs."""
+    clip: float | None = None
+    """Scale gradients with a larger norm down to it."""
+    model: str | None = None
+    """Another network than the benchmark's: mlp, cnn, resnet18, resnet18-narrow."""
+    preset: str = "plain"
+    """dohare2024: that paper's momentum, schedule, augmentation and selection by validation."""
+    precision: str = "float32"
+    """Or bfloat16: products in mixed precision, where networks are trained by autograd."""
+
+    def settings(self) -> dict[str, Any]:
+        """As `define_runs` takes them."""
+        names = ("tasks", "epochs", "images", "inputs", "init", "steps", "clip", "model", "preset", "precision")
+        return {name: getattr(self, name) for name in names}
 
 
 def complain(message: str) -> None:

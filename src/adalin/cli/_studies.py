@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from rich.console import Console
 from tyro.conf import Positional
 
-from adalin.cli._shared import Training, show
+from adalin.cli._shared import Settings, Training, show
 
 if TYPE_CHECKING:
     from adalin.studies import Recipe
@@ -109,7 +109,8 @@ class Reproduce(Training):
             console.print(f"{recipe.name}: no runs, it is drawn at once")
         for benchmark, members in _by_benchmark(recipe.runs(self.budget, seeds=self.seeds, data=self.data)).items():
             name = get_benchmark(benchmark).dataset
-            result = plan(members, None if name is None else load(name, self.data), workers=self.workers)
+            dataset = None if name is None else load(name, self.data)
+            result = plan(members, dataset, workers=self.workers, hardware=self.hardware)
             time, disk = duration(result.seconds), result.disk_bytes / 1e6
             console.print(f"{recipe.name}: {benchmark}, {_count(members)}, about {time} and {disk:.1f} MB")
         return 0
@@ -141,7 +142,7 @@ def _judge(recipe: "Recipe", results: "list[Result]", console: Console) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sweep(Training):
+class Sweep(Settings):
     """Choose learning rate and batch size as the paper does: a grid on seeds 0-2, the best of it on seeds 3-5."""
 
     benchmark: Positional[str]
@@ -152,22 +153,12 @@ class Sweep(Training):
     """Learning rates."""
     batch_size: tuple[int, ...] = (16, 32, 64)
     """Images per step."""
-    tasks: int | None = None
-    """By default the benchmark's, as for the next two."""
-    epochs: int | None = None
-    """Per task."""
-    images: int | None = None
-    """Per task."""
-    inputs: str = "unit"
-    """As for `adalin run`, as is the next."""
-    init: str = "default"
-    """First weights."""
 
     def __call__(self, console: Console) -> int:
         self.prepare()
         from adalin.studies import choose, report_runs, sweep_runs, sweep_table
 
-        settings = {name: getattr(self, name) for name in ("tasks", "epochs", "images", "inputs", "init")}
+        settings = self.settings()
         runs = sweep_runs(self.benchmark, self.methods, self.lr, self.batch_size, data=self.data, **settings)
         console.print(f"sweep on seeds 0, 1, 2: {_count(runs)}")
         results, code = self.train(runs, console)

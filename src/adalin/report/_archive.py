@@ -31,7 +31,9 @@ def write_results(results: Sequence[Result], path: Path, *, per_neuron: Sequence
     rows = []
     for number, result in enumerate(results):
         kept = per_neuron is None or result.run.method in per_neuron
-        shared = {"run": number} | {name: getattr(result.run, name) for name in SETTINGS}
+        config = result.run.config()
+        names = config if path.suffix == ".csv" else SETTINGS
+        shared = {"run": number} | {name: config[name] for name in names}
         for row in result.rows:
             rows.append(shared | {name: value for name, value in row.items() if kept or name not in PER_NEURON})
     if path.suffix == ".csv":

@@ -10,9 +10,9 @@ from adalin.report._page_data import Section
 from adalin.report._page_html import command_line, facts, plain, scrolling, spelled, tallied, words
 from adalin.report._summary import Summary
 from adalin.streams import get_benchmark
-from adalin.training import Result
+from adalin.training import Result, Run
 
-SETTINGS = ("tasks", "epochs", "lr", "batch_size", "images", "inputs", "init")
+SETTINGS = ("tasks", "epochs", "lr", "batch_size", "images", "inputs", "init", "steps", "clip", "model", "preset")
 
 
 def origin(section: Section) -> str:
@@ -76,7 +76,9 @@ def _settings(summary: Summary) -> dict[str, Any]:
 
 def _own_settings(section: Section) -> dict[str, Any]:
     """The benchmark's, and the defaults of a run where it has none."""
-    return {name: getattr(section.benchmark, name, None) for name in SETTINGS} | {"inputs": "unit", "init": "default"}
+    defaults = Run.defaults()
+    own = {name: getattr(section.benchmark, name, defaults.get(name)) for name in SETTINGS}
+    return own | {"model": None}
 
 
 def _run_command(section: Section, methods: Sequence[str], seeds: Sequence[int], settings: dict[str, Any]) -> str:
@@ -85,7 +87,7 @@ def _run_command(section: Section, methods: Sequence[str], seeds: Sequence[int],
     parts = ["adalin", "run", name, "--methods", *methods, "--seeds", *map(str, seeds)]
     own = _own_settings(section)
     for setting, value in settings.items():
-        if value != own[setting]:
+        if value != own[setting] and value is not None:
             parts += [f"--{setting.replace('_', '-')}", str(value)]
     return shlex.join([*parts, *(["--data", BUNDLED] if section.bundled else [])])
 

@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from adalin.report._summary import label_runs
 from adalin.training import Run
 
 COLUMNS = 8
@@ -21,6 +22,7 @@ class RunProgress:
 
     def __init__(self, runs: Sequence[Run], console: Console) -> None:
         self._console = console
+        self._labels = label_runs(runs)
         self._seeds: dict[str, int] = {}
         for run in runs:
             self._seeds[self._name(run)] = self._seeds.get(self._name(run), 0) + 1
@@ -77,9 +79,8 @@ class RunProgress:
         elif event == "error" and details["message"] not in self.errors:
             self.errors.append(details["message"])
 
-    @staticmethod
-    def _name(run: Run) -> str:
-        return run.method
+    def _name(self, run: Run) -> str:
+        return self._labels[run.folder.parent]
 
     def _view(self) -> Group:
         latest = max((task for tasks in self._accuracies.values() for task in tasks), default=0)

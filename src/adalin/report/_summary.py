@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adalin.training import Result
+from adalin.training import Result, Run
 
 Values = NDArray[np.float64]
 
@@ -69,16 +70,22 @@ def mean_and_deviation(values: Values) -> tuple[Values, Values]:
 
 def summarise(results: Sequence[Result]) -> list[Summary]:
     """One summary per setting, in the order in which they appear; a method with several is named with what differs."""
-    settings: dict[str, list[Result]] = {}
+    settings: dict[Path, list[Result]] = {}
     for result in results:
-        settings.setdefault(result.run.folder.parent.name, []).append(result)
-    configs = [members[0].run.config() for members in settings.values()]
-    labels = []
-    for config in configs:
-        others = [other for other in configs if other["method"] == config["method"]]
+        settings.setdefault(result.run.folder.parent, []).append(result)
+    labels = label_runs([members[0].run for members in settings.values()])
+    return [Summary(labels[folder], members) for folder, members in settings.items()]
+
+
+def label_runs(runs: Sequence[Run]) -> dict[Path, str]:
+    """A name for each setting, by the folder of its runs: the method, and what differs from others with that method."""
+    configs = {run.folder.parent: run.config() for run in runs}
+    labels = {}
+    for folder, config in configs.items():
+        others = [other for other in configs.values() if other["method"] == config["method"]]
         differing = [name for name in config if name != "seed" and any(other[name] != config[name] for other in others)]
-        labels.append(" ".join((config["method"], *(f"{name}={config[name]}" for name in differing))))
-    return [Summary(label, members) for label, members in zip(labels, settings.values(), strict=True)]
+        labels[folder] = " ".join((config["method"], *(f"{name}={config[name]}" for name in differing)))
+    return labels
 
 
 def by_benchmark(results: Sequence[Result]) -> dict[tuple[str, str], list[Summary]]:

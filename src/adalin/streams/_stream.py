@@ -66,7 +66,9 @@ class Scaling:
     def __call__(self, pixels: Tensor) -> Tensor:
         images = pixels.to(torch.float32).div_(255)
         if self.name == "kumar2023":
-            mean, deviation = (torch.tensor(values)[:, None, None] for values in KUMAR[self.dataset])
+            mean, deviation = (
+                torch.tensor(values, device=images.device)[:, None, None] for values in KUMAR[self.dataset]
+            )
             images.sub_(mean).div_(deviation)
         return images
 

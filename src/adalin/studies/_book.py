@@ -96,8 +96,10 @@ def _for_claims(summary: Summary) -> Summary | None:
     started = [result for result in summary.results if result.rows or result.state == "diverged"]
     results = [result for result in started if result.run.seed not in SWEEP_SEEDS] or started
     config, benchmark = summary.config, _benchmark(summary)
-    paper = {"lr": benchmark.lr, "batch_size": benchmark.batch_size, "inputs": "unit", "init": "default"}
-    paper |= hyper_parameters(benchmark.name, config["method"])
+    paper = {"inputs": "unit", "init": "default", "clip": benchmark.clip, "preset": "plain", "precision": "float32"}
+    if config["model"] in (None, benchmark.model):  # a smaller network has hyper-parameters of its own
+        paper |= {"lr": benchmark.lr, "batch_size": benchmark.batch_size}
+        paper |= hyper_parameters(benchmark.name, config["method"])
     is_papers = all(config[name] == value for name, value in paper.items())
     return Summary(summary.label, results) if results and is_papers else None
 
@@ -117,7 +119,11 @@ def _canonical(text: str) -> str:
 
 def _preference(summaries: Sequence[Summary]) -> tuple[Any, ...]:
     config, benchmark, tasks = summaries[0].config, _benchmark(summaries[0]), min(map(_length, summaries))
-    is_papers = (config["epochs"] == benchmark.epochs, config["images"] == benchmark.images, config["data"] != DIGITS)
+    is_papers = (
+        config["model"] in (None, benchmark.model),
+        *(config[name] == getattr(benchmark, name) for name in ("epochs", "steps", "images")),
+        config["data"] != DIGITS,
+    )
     reported = not any(set(summary.seeds) <= set(SWEEP_SEEDS) for summary in summaries)
     return (tasks >= LEAST_TASKS, reported, *is_papers, tasks)
 
@@ -143,7 +149,8 @@ def _note(summary: Summary, seeds: Sequence[int], tasks: int, diverged: int) -> 
     parts = [f"{len(seeds)} seeds ({', '.join(map(str, seeds))}), {tasks} tasks"]
     less = [f"{tasks} of {benchmark.tasks} tasks"] if tasks < benchmark.tasks else []
     if config["model"] not in (None, benchmark.model):
-        less.append(f"{config['model']} instead of {benchmark.model}")
+        settings = f"lr {config['lr']:g}, batches of {config['batch_size']}"
+        less.append(f"{config['model']} ({settings}) instead of {benchmark.model}")
     for name in ("epochs", "images", "steps"):
         if config[name] != (papers := getattr(benchmark, name)):
             less.append(f"{config[name]} {name} instead of {papers}")

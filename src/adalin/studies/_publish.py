@@ -101,20 +101,21 @@ def _claims_table(verdicts: Sequence[Verdict]) -> str:
 def _accuracy_tables(results: Sequence[Result]) -> list[str]:
     tables = []
     for (benchmark, source), summaries in by_benchmark(results).items():
-        rows = [_accuracy_row(summary) for summary in summaries if summary.tasks]
+        rows = [_accuracy_row(summary) for summary in summaries]
         heads = ("method", "seeds", "tasks", "first task", "last task", "all tasks", "test, all tasks", "slope")
         tables.append(f"**{benchmark}** on {source}\n\n{_table(heads, rows)}")
     return tables
 
 
 def _accuracy_row(summary: Summary) -> list[str]:
-    values = fill_diverged(summary.values())
-    cells = [f"{values[:, 0].mean():.3f}", f"{values[:, -1].mean():.3f}"]
-    for metric in ("online_accuracy", "test_accuracy"):
-        totals = summary.total(metric)
-        cells.append(spread(totals) if len(totals) else "")
     diverged = sum(result.state == "diverged" for result in summary.results)
     seeds = f"{len(summary.results)}" + (f" ({diverged} diverged)" if diverged else "")
+    if not summary.tasks:
+        return [summary.label, seeds, "0", *["-"] * 5]
+    values = fill_diverged(summary.values())
+    cells = [f"{values[:, 0].mean():.3f}", f"{values[:, -1].mean():.3f}", spread(values.mean(1))]
+    tested = fill_diverged(summary.values("test_accuracy"))
+    cells.append(spread(tested.mean(1)) if summary.has("test_accuracy") else "")
     return [summary.label, seeds, str(summary.tasks), *cells, str(plasticity_slope(values))]
 
 

@@ -1,5 +1,6 @@
 """What networks of any form are trained on; MLPs in stacks stay on the CPU, where they are fastest."""
 
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -18,11 +19,13 @@ class Hardware:
     """Through torch.compile."""
 
     def __post_init__(self) -> None:
-        kind = self.device.partition(":")[0]
-        if kind not in ("cpu", "cuda"):
+        if not re.fullmatch(r"cpu|cuda(:\d+)?", self.device):
             raise ValueError(f"device is cpu, cuda or cuda:N, not {self.device!r}")
-        if kind == "cuda" and not torch.cuda.is_available():
+        count = torch.cuda.device_count()
+        if self.device != "cpu" and count == 0:
             raise ValueError("there is no CUDA device here; leave out --device")
+        if int(self.device.partition(":")[2] or 0) >= max(count, 1):
+            raise ValueError(f"there is no device {self.device}: there are {count}, numbered from 0")
 
     def forward_of(self, model: nn.Module) -> Callable[[Tensor], Tensor]:
         """What computes the model's outputs."""

@@ -13,6 +13,7 @@ import torch
 from adalin import __version__
 from adalin.data import Dataset
 from adalin.training._hardware import Hardware
+from adalin.training._preset import Preset, get_preset
 from adalin.training._run import Run
 from adalin.training._train import PROBE_IMAGES
 
@@ -37,7 +38,7 @@ def manifest(run: Run, dataset: Dataset | None, hardware: Hardware, *, threads: 
     return {
         "tasks": run.tasks,
         "data": None if dataset is None else {"source": dataset.source, "sha256": dataset.sha256},
-        "protocol": PROTOCOL,
+        "protocol": PROTOCOL if run.preset == "plain" else PROTOCOL | _preset_protocol(get_preset(run.preset)),
         "versions": {
             "python": platform.python_version(),
             "adalin": __version__,
@@ -46,7 +47,19 @@ def manifest(run: Run, dataset: Dataset | None, hardware: Hardware, *, threads: 
         },
         "commit": _commit(),
         "machine": {"cpu": _cpu(), "cores": os.cpu_count(), "system": platform.system(), "threads": threads}
-        | _device(hardware),
+        | ({} if run.is_mlp else _device(hardware)),
+    }
+
+
+def _preset_protocol(preset: Preset) -> dict[str, str]:
+    """In place of what a preset does not leave as it is."""
+    drops = ", ".join(f"{factor:g} times from epoch {epoch} of a task" for epoch, factor in preset.drops)
+    return {
+        "optimiser": f"SGD, momentum {preset.momentum:g}, weight decay {preset.weight_decay:g} but not of alpha",
+        "learning rate": drops or "constant",
+        "augmentation": "flip, crop and rotation at random" if preset.augmented else "none",
+        "weights at a task's end": "best on validation data" if preset.best_validation else "last",
+        "outputs": "softmax over the classes seen so far" if preset.only_seen else "softmax over all classes",
     }
 
 

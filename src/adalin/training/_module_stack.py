@@ -13,7 +13,7 @@ from adalin.methods._rule import overrides
 from adalin.nn._param_groups import split_parameters
 from adalin.streams import Task
 from adalin.training._hardware import Hardware
-from adalin.training._stack import FreshWeights, Stack, Trainee, accuracies
+from adalin.training._stack import FreshWeights, Stack, Trainee, accuracies, rule_weights
 
 CHUNK = 500
 """How many images pass at once where no gradient is needed."""
@@ -43,6 +43,7 @@ class ModuleStack(Stack):
 
     def load(self, index: int, model: nn.Module) -> None:
         self.trainees[index].model.load_state_dict(model.state_dict())
+        self._students[index].forget_velocity()
 
     def state(self, index: int) -> dict[str, Tensor]:
         return {name: value.to("cpu", copy=True) for name, value in self._students[index].state().items()}
@@ -55,6 +56,7 @@ class Student:
     """One network of the stack, with its data."""
 
     def __init__(self, trainee: Trainee, hardware: Hardware) -> None:
+        self._new = FreshWeights(trainee) if trainee.rules else None  # before the model is on its device
         # Pooling is nine times as fast with the channels last, and a step of the CNN half as much again.
         self._images = any(isinstance(module, nn.Conv2d) for module in trainee.model.modules())
         layout = torch.channels_last if self._images else torch.contiguous_format
@@ -64,15 +66,13 @@ class Student:
         self._preset, self._rules = trainee.preset, trainee.rules
         self._parameters = list(trainee.model.parameters())
         self._values = [parameter.detach() for parameter in self._parameters]
-        weights, _ = split_parameters(trainee.model)
-        self._weights = [weight.detach()[None] for weight in weights]
-        decayed = {id(weight) for weight in weights}
+        self._weights = [weight.detach()[None] for weight in rule_weights(trainee.model)]
+        decayed = {id(weight) for weight in split_parameters(trainee.model)[0]}
         self._decay = [self._preset.weight_decay * (id(parameter) in decayed) for parameter in self._parameters]
         self._velocity = [torch.zeros_like(value) for value in self._values] if self._preset.momentum else []
         self._best: dict[str, Tensor] = {}
         self._before = [rule for rule in self._rules if overrides(rule, "before_update")]
         self._after = [rule for rule in self._rules if overrides(rule, "after_update")]
-        self._new = FreshWeights(trainee) if self._rules else None
 
     def start_task(self, task: int, data: Task, *, resumed: bool) -> None:
         self._task, self._data, device = task, data, self._hardware.device
@@ -103,6 +103,10 @@ class Student:
         parts = [(torch.stack(outputs[:whole]), batches[:whole])] if whole else []
         parts += [(output[None], (rows,)) for output, rows in zip(outputs[whole:], batches[whole:], strict=True)]
         return torch.cat([accuracies(own, self._labels[torch.stack(rows)]) for own, rows in parts]).cpu()
+
+    def forget_velocity(self) -> None:
+        for velocity in self._velocity:
+            velocity.zero_()
 
     def end_task(self) -> None:
         if self._best:
@@ -158,8 +162,9 @@ class Student:
         assert self._data.validation is not None, "which `define_runs` makes sure of"
         inputs, labels = self._data.validation()
         self._model.eval()
-        pairs = zip(inputs.split(CHUNK), labels.split(CHUNK), strict=True)
-        right = [self._logits(x.to(self._hardware.device)).argmax(1).eq(self._targets(y)) for x, y in pairs]
+        device = self._hardware.device
+        pairs = zip(inputs.split(CHUNK), self._targets(labels.to(device)).split(CHUNK), strict=True)
+        right = [self._logits(x.to(device)).argmax(1) == y for x, y in pairs]
         self._model.train()
         accuracy = torch.cat(right).double().mean()
         if not self._best or accuracy > self._best[ACCURACY]:
@@ -168,7 +173,7 @@ class Student:
 
     def _fresh(self, *purpose: str | int) -> list[Tensor]:
         assert self._new is not None
-        return [weight[None] for weight in self._new(*purpose)]
+        return [weight[None].to(self._hardware.device) for weight in self._new(*purpose)]
 
 
 ACCURACY = "validation accuracy"

@@ -9,6 +9,7 @@ from typing import Any
 
 from adalin.data import Dataset
 from adalin.training._execute import engine_settings, make_stacks
+from adalin.training._hardware import Hardware
 from adalin.training._run import Run
 from adalin.training._run_folder import RunFolder
 from adalin.training._train import train_runs
@@ -29,7 +30,7 @@ class Plan:
     """How many runs each stack has."""
 
 
-def plan(runs: Sequence[Run], dataset: Dataset | None, *, workers: int) -> Plan:
+def plan(runs: Sequence[Run], dataset: Dataset | None, *, workers: int, hardware: Hardware | None = None) -> Plan:
     """Train a little of each kind of stack in a temporary folder."""
     stacks = make_stacks(runs, workers)
     seconds, disk, measured = 0.0, 0, dict[Any, tuple[float, float, int, int]]()
@@ -39,7 +40,7 @@ def plan(runs: Sequence[Run], dataset: Dataset | None, *, workers: int) -> Plan:
             tried = stack if stack[0].is_mlp else stack[:1]
             kind = (stack[0].stack_key, tuple(run.method for run in tried))
             if kind not in measured:
-                measured[kind] = _try(tried, dataset)
+                measured[kind] = _try(tried, dataset, hardware)
             per_step, per_task, row, checkpoint = measured[kind]
             steps = sum(run.total_steps for run in stack)
             tasks = sum(run.tasks for run in stack)
@@ -50,7 +51,7 @@ def plan(runs: Sequence[Run], dataset: Dataset | None, *, workers: int) -> Plan:
     return Plan(total, seconds / busy, disk, tuple(len(stack) for stack in stacks))
 
 
-def _try(stack: Sequence[Run], dataset: Dataset | None) -> tuple[float, float, int, int]:
+def _try(stack: Sequence[Run], dataset: Dataset | None, hardware: Hardware | None) -> tuple[float, float, int, int]:
     """Seconds per step and per task's end of one run, and bytes of a row and of a checkpoint."""
     moments: list[tuple[float, int]] = []
 
@@ -69,17 +70,22 @@ def _try(stack: Sequence[Run], dataset: Dataset | None) -> tuple[float, float, i
             report=note,
             stop=lambda: len(moments) > 2 and time.perf_counter() > deadline,
             checkpoint_seconds=float("inf"),
+            hardware=hardware,
         )
         return folders
 
     with tempfile.TemporaryDirectory() as root:
         # One epoch as a whole run: what ends a task costs, and how large its row is.
         folders = train([replace(run, epochs=1, steps=None, tasks=1) for run in stack], Path(root, "short"))
-        per_task = (time.perf_counter() - moments[0][0]) / len(stack)
+        if not all((folder.path / "rows.jsonl").exists() for folder in folders):
+            raise ValueError(f"{stack[0].method} diverges within an epoch: there is nothing to plan with")
+        per_task = (time.perf_counter() - moments[-1][0]) / len(stack)
         row = max((folder.path / "rows.jsonl").stat().st_size for folder in folders)
         checkpoint = max(file.stat().st_size for folder in folders for file in folder.path.glob("checkpoint-*"))
         moments.clear()
         train([replace(run, tasks=1, epochs=100_000, steps=None) for run in stack], Path(root, "long"))
     (start, _), *rest = moments
+    if not rest:
+        raise ValueError(f"{stack[0].method} diverges at once: there is nothing to plan with")
     steps = sum(steps for _, steps in rest)
     return (rest[-1][0] - start) / steps, per_task, row, checkpoint

@@ -82,6 +82,10 @@ class Run:
         object.__setattr__(self, "benchmark", benchmark.id)
         object.__setattr__(self, "method", str(Method.parse(self.method)))
         object.__setattr__(self, "lr", float(self.lr))
+        if self.clip is not None:
+            object.__setattr__(self, "clip", float(self.clip))
+        if self.model == benchmark.model:
+            object.__setattr__(self, "model", None)
 
     @classmethod
     def define(cls, benchmark: str, method: str, seed: int, dataset: Dataset | None, **settings: Any) -> "Run":
@@ -98,6 +102,8 @@ class Run:
         if not preset.is_plain:
             values |= {"steps": None, "clip": None, **preset.settings}
         if settings.get("epochs") is not None:  # asked for instead of the benchmark's steps
+            if settings.get("steps") is not None:
+                raise ValueError("give epochs or steps, not both")
             values["steps"] = None
         if dataset is not None:
             available = len(dataset.train_images)
@@ -148,8 +154,9 @@ class Run:
 
     @property
     def is_mlp(self) -> bool:
-        """Whether it can share its operations with others."""
-        return (self.model or self._benchmark.model) == "mlp"
+        """Whether it is trained in a stack of MLPs, as far as can be told without its network."""
+        plain = self.clip is None and self.preset == "plain" and self.precision == "float32"
+        return plain and (self.model or self._benchmark.model) == "mlp"
 
     @property
     def stack_key(self) -> tuple[Any, ...]:

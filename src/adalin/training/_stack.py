@@ -88,13 +88,23 @@ def accuracies(logits: Tensor, labels: Tensor) -> Tensor:
     return right.masked_fill_(~logits.isfinite().flatten(-2).all(-1), torch.nan)
 
 
+def rule_weights(model: nn.Module) -> list[nn.Parameter]:
+    """What rules act on: weights and biases, but those of normalisation.
+
+    Fresh scales are all 1: to add a little of them in every step would not perturb but enlarge them.
+    """
+    kinds = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm)
+    norms = {id(weight) for module in model.modules() if isinstance(module, kinds) for weight in module.parameters()}
+    return [weight for weight in split_parameters(model)[0] if id(weight) not in norms]
+
+
 class FreshWeights:
     """Weights and biases of newly initialised networks, for rules that ask for them."""
 
     def __init__(self, trainee: Trainee) -> None:
         self._seed, self._initialise = trainee.seed, INITS[trainee.init]
         self._template = deepcopy(trainee.model)
-        self._weights, _ = split_parameters(self._template)
+        self._weights = rule_weights(self._template)
 
     def __call__(self, *purpose: str | int) -> list[Tensor]:
         """In the order of the model's parameters; overwritten by the next call."""

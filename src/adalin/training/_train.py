@@ -123,7 +123,8 @@ class Streams:
 
     def span(self, stream: Stream) -> Span | None:
         if id(stream) not in self._spans:
-            self._spans[id(stream)] = Span.of(stream.task(0).inputs.flatten(1))
+            first = stream.task(0)
+            self._spans[id(stream)] = Span.of(first.floats(first.inputs).flatten(1))
         return self._spans[id(stream)]
 
 
@@ -139,7 +140,8 @@ def _resume(run: Run, folder: RunFolder, streams: Streams, report: Report) -> St
         report("warning", run, {"message": message})
     folder.trim_rows(position["task"])
     state = position.pop("state", "running")
-    report("resumed", run, {"steps": run.steps_of(position["task"]) + position["step"]})
+    made = run.steps_of(position["task"]) + position["step"]
+    report("resumed", run, {"steps": min(made, run.total_steps)})
     finished = position["task"] >= run.tasks
     if finished or state == "diverged":
         report("done" if finished else "diverged", run, position)
@@ -184,6 +186,8 @@ def _is_mlp(trainee: Trainee) -> bool:
 
 def _best_size(student: Student) -> int:
     """How many runs to train at once: their weights should stay in the processor's cache."""
+    if not _is_mlp(student.trainee):
+        return 1  # they share nothing but memory
     span, first = student.trainee.span, max(student.trainee.model.parameters(), key=lambda weight: weight.numel())
     rows = first.numel() // len(first) if span is None else span.basis.shape[1]
     return max(1, min(MAX_STACK, CACHE_BYTES // (4 * rows * len(first))))
@@ -270,8 +274,10 @@ class _Loop:
         self._report("steps", run, {"steps": steps * len(self._students)})
         if not any(diverged):
             return data
+        share = (time.monotonic() - start) / len(self._students)
         for index, student in enumerate(self._students):
             if diverged[index]:
+                student.folder.add_cost(share)
                 student.accuracy_sum = 0.0
                 student.step = first + int(result[index].isnan().int().argmax())
                 self._record_divergence(student, before[index], data[index], order[index], first)
