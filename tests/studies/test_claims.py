@@ -14,6 +14,7 @@ from adalin.studies._alpha_checks import Overhead
 from adalin.studies._book import Book
 from adalin.studies._checks import Plasticity
 from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, hyper_parameters
+from adalin.studies._recipes import BUDGETS
 from adalin.training import Run
 from made_results import result_of
 from registries import forget_later
@@ -342,3 +343,24 @@ def test_no_gate_is_adalin_without_a_gate():
     book = Book([summary(RL_MNIST, "no-gate:base=gelu", online_accuracy=FALLS)])
     assert book.find(RL_MNIST, "adalin-gelu:gate=none") is not None
     assert book.find(RL_MNIST, "adalin:gate=none") is None
+
+
+@pytest.mark.parametrize("settings", [{"clip": 0.5}, {"precision": "bfloat16"}, {"model": "cnn"}, {"steps": 10}])
+def test_runs_that_are_not_the_papers_do_not_take_the_place_of_those_that_are(settings):
+    papers = summary("random-label-mnist", "baseline", online_accuracy=FALLS)
+    others = summary("random-label-mnist", "baseline", settings=settings, online_accuracy=FLAT)
+    for given in ([papers, others], [others, papers]):
+        assert Book(given).find("random-label-mnist", "baseline").config == papers.config
+
+
+def test_c10_is_judged_with_a_smaller_network_and_says_so():
+    short = BUDGETS["short"]["class-incremental-cifar100"]
+    methods = ("baseline", "crelu", "fourier", "adalin")
+    curves = {method: FLAT * (0.9 if method == "adalin" else 0.5) for method in methods}
+    made = [
+        summary("class-incremental-cifar100", method, settings=dict(short), test_accuracy=curve)
+        for method, curve in curves.items()
+    ]
+    verdict = BY_ID["C10"].judge(Book(made))
+    assert verdict.outcome == "holds"
+    assert "resnet18-narrow (lr 0.01, batches of 50) instead of resnet18" in verdict.findings[0].numbers

@@ -13,7 +13,7 @@ from adalin.nn._param_groups import split_parameters
 from adalin.streams import Task
 from adalin.training import PRESETS, Hardware, Preset, Run, define_runs
 from adalin.training._module_stack import ModuleStack
-from adalin.training._stack import Trainee
+from adalin.training._stack import Trainee, rule_weights
 from tiny_runs import data_of, noise_for_data
 
 IMAGES, BATCH = 12, 5
@@ -157,3 +157,18 @@ def test_a_network_on_cuda_trains_like_one_on_the_cpu() -> None:
     for own, expected in zip(there.parameters(), model.parameters(), strict=True):
         torch.testing.assert_close(own.cpu(), expected, rtol=0, atol=1e-9)
     assert all(value.device.type == "cpu" for value in stack.state(0).values())
+
+
+def test_a_new_network_does_not_inherit_momentum() -> None:
+    stack = trained(network(), task(), 1, [torch.arange(IMAGES)], preset=Preset(name="mine", summary="", momentum=0.9))
+    assert any(value.any() for name, value in stack.state(0).items() if name.startswith("velocity"))
+    stack.load(0, network())
+    assert not any(value.any() for name, value in stack.state(0).items() if name.startswith("velocity"))
+
+
+def test_rules_leave_normalisation_alone() -> None:
+    model = make_model("resnet18-narrow", (3, 32, 32), 10, Method.parse("adalin").activation)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    acted_on = [names[id(weight)] for weight in rule_weights(model)]
+    assert len(acted_on) == 22
+    assert not any("bn" in name or "act" in name or "downsample.1" in name for name in acted_on)
