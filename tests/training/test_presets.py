@@ -123,9 +123,14 @@ def test_mistakes_are_told_in_one_line(monkeypatch) -> None:
         ({"steps": 0}, "^steps must be a whole number of at least 1, not 0$"),
         ({"model": "resnet"}, "^unknown model 'resnet'"),
         ({"preset": "dohare2024", "images": 25}, "^preset dohare2024 needs images for validation"),
+        (
+            {"methods": ["crelu:match=half"], "images": 10},
+            "^a resnet18 with crelu has half the channels in its blocks already",
+        ),
+        ({"steps": 3, "epochs": 4}, "^give epochs or steps, not both$"),
     ):
         with pytest.raises(ValueError, match=message):
-            define_runs("class-incremental-cifar100", ["adalin"], [3], **settings)
+            define_runs("class-incremental-cifar100", **{"methods": ["adalin"], "seeds": [3]} | settings)
     with pytest.raises(ValueError, match=r"^device is cpu, cuda or cuda:N, not 'gpu'$"):
         Hardware("gpu")
     if not torch.cuda.is_available():

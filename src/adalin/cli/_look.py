@@ -34,7 +34,7 @@ class Show:
 
 @dataclass(frozen=True)
 class List:
-    """Benchmarks, methods, activations and metrics, each with one line and its paper."""
+    """Benchmarks, methods, metrics, networks, presets and activations, each with one line and its paper."""
 
     plugin: Plugins = ()
 
@@ -45,7 +45,9 @@ class List:
         from adalin import activations
         from adalin.methods import methods
         from adalin.metrics import metrics
+        from adalin.models import models
         from adalin.streams import benchmarks
+        from adalin.training import PRESETS
 
         def table(title: str, rows: list[tuple[str, str, str]]) -> None:
             grid = Table(box=None, show_header=False, title=title, title_justify="left", title_style="bold")
@@ -57,6 +59,8 @@ class List:
         table("benchmarks", [(name, one.summary, one.paper) for name, one in benchmarks().items()])
         table("methods", [(name, part.summary, part.paper) for name, part in methods().items()])
         table("metrics", [(name, one.summary, one.paper) for name, one in metrics().items()])
+        table("networks", [(name, summary, "") for name, summary in models().items()])
+        table("presets", [(name, preset.summary, "") for name, preset in PRESETS.items()])
         table("activations", [(name, one.summary, one.paper) for name, one in activations().items()])
         return 0
 

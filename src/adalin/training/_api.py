@@ -94,6 +94,8 @@ def define_runs(
     if len({run.folder for run in runs}) < len(runs):
         raise ValueError(f"some methods are the same, written differently: {', '.join(methods)}")
     stream = runs[0].make_stream(dataset)  # which may refuse a number of images
+    for run in runs[:: len(seeds)]:  # one of each method
+        run.check_network(stream)
     preset = get_preset(runs[0].preset)
     if preset.best_validation and stream.task(0).validation is None:
         raise ValueError(

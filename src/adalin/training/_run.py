@@ -3,11 +3,13 @@
 import hashlib
 import json
 import re
+from contextlib import suppress
 from dataclasses import MISSING, asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, SupportsIndex
 
+import torch
 from torch import nn
 
 from adalin._seeds import seeded
@@ -179,6 +181,12 @@ class Run:
     def make_stream(self, dataset: Dataset | None) -> Stream:
         """The tasks of this run."""
         return self._benchmark.stream(dataset, seed=self.seed, images=self.images, scaling=self.inputs)
+
+    def check_network(self, stream: Stream) -> None:
+        """Raises ValueError if the network cannot have the method's activation."""
+        name, activation = self.model or self._benchmark.model, self.parsed_method.activation
+        with suppress(NotImplementedError, RuntimeError), torch.device("meta"):  # where not every network can be
+            make_model(name, stream.shape, stream.classes, activation)
 
     def make_model(self, stream: Stream, *purpose: str | int) -> nn.Module:
         """The network, initialised for a purpose: ("init", task)."""
