@@ -1,5 +1,6 @@
 """The claims are judged on a made-up world in which all that can hold do, and on worlds that differ in one thing."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from adalin.data._digits import SHA256 as DIGITS
 from adalin.methods import Method
 from adalin.report._summary import Summary
-from adalin.streams import Benchmark, get_benchmark, register_benchmark
+from adalin.streams import Benchmark, _benchmarks, benchmarks, get_benchmark, register_benchmark
 from adalin.studies import CLAIMS, judge_claims
 from adalin.studies._alpha_checks import Overhead
 from adalin.studies._book import Book
@@ -35,6 +36,13 @@ FALLS = np.linspace(0.8, 0.5, TASKS)
 def collapses(chance=0.1, task=10):
     """Near chance from this task on, counted from 1."""
     return np.where(np.arange(1, TASKS + 1) < task, 0.8, chance)
+
+
+@pytest.fixture
+def _papers_tasks(monkeypatch):
+    """As many as the runs made here have."""
+    for name, benchmark in benchmarks().items():
+        monkeypatch.setitem(_benchmarks._BENCHMARKS, name, replace(benchmark, tasks=TASKS))
 
 
 def summary(benchmark, method, *, seeds=(3, 4, 5), settings=None, diverged_at=None, noise=0.005, **metrics):
@@ -186,6 +194,7 @@ OTHERWISE = [
 
 
 @pytest.mark.parametrize(("claim", "key", "metrics"), OTHERWISE)
+@pytest.mark.usefixtures("_papers_tasks")
 def test_one_thing_that_is_otherwise_refutes_a_claim(claim, key, metrics):
     verdict = judge(claim, {key: metrics})
     assert verdict.outcome == "does not hold"
@@ -246,11 +255,19 @@ def test_c19_counts_what_the_networks_have():
 
 
 @pytest.mark.parametrize(("end", "outcome"), [(0.79, "holds"), (0.75, "undecided"), (0.7, "does not hold")])
+@pytest.mark.usefixtures("_papers_tasks")
 def test_plasticity_is_kept_lost_or_undecided_by_the_interval_of_the_change(end, outcome):
     entry = summary(RL_MNIST, "adalin", noise=0.02, online_accuracy=np.where(np.arange(TASKS) < 10, 0.8, end))
     assert judge_plasticity(entry).outcome == outcome
     opposite = {"holds": "does not hold", "does not hold": "holds", "undecided": "undecided"}
     assert judge_plasticity(entry, kept=False).outcome == opposite[outcome]
+
+
+def test_what_has_not_come_in_fewer_tasks_than_the_papers_may_come_later():
+    for method, claim in (("interpolation", "C15"), ("baseline", "C6")):
+        book = Book([summary(name, method, online_accuracy=FALLS) for name in (RL_MNIST, RL_CIFAR)])
+        assert BY_ID[claim].judge(book).outcome == "undecided"
+    assert judge_plasticity(summary(RL_MNIST, "adalin", online_accuracy=FLAT * 0.8), kept=False).outcome == "undecided"
 
 
 def test_a_diverged_run_has_lost_plasticity_whenever_it_diverged():

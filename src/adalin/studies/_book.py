@@ -19,6 +19,8 @@ LEAST_TASKS = 10
 """Within so many tasks ReLU loses its plasticity on random labels; fewer say nothing."""
 LEAST_SEEDS = 2
 """One does not tell how much seeds differ."""
+SMALLER = "not the paper's scale"
+"""Begins the part of a note that says in what runs are less than the paper's."""
 
 
 class MissingError(Exception):
@@ -36,6 +38,8 @@ class Evidence:
     """How many runs of each method."""
     note: str
     """How much it is, and in what it is less than the paper's."""
+    has_fewer_tasks: bool = False
+    """Than the paper."""
 
 
 class Book:
@@ -89,7 +93,8 @@ class Book:
         diverged = [sum(result.state == "diverged" for result in summary.results) for summary in summaries]
         seeds = [seed for seed, use in zip(seeds, usable, strict=True) if use]
         note = _note(summaries[0], seeds, tasks, sum(diverged))
-        return Evidence([table[usable] for table in tables], seeds, diverged, note)
+        fewer = tasks < _benchmark(summaries[0]).tasks
+        return Evidence([table[usable] for table in tables], seeds, diverged, note, fewer)
 
 
 def _for_claims(summary: Summary) -> Summary | None:
@@ -156,7 +161,7 @@ def _note(summary: Summary, seeds: Sequence[int], tasks: int, diverged: int) -> 
             less.append(f"{config[name]} {name} instead of {papers}")
     less += ["the bundled digits"] * (config["data"] == DIGITS)
     if less:
-        parts.append(f"not the paper's scale: {', '.join(less)}")
+        parts.append(f"{SMALLER}: {', '.join(less)}")
     if set(seeds) <= set(SWEEP_SEEDS):
         parts.append("the seeds that chose the hyper-parameters")
     if diverged:

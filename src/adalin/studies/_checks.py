@@ -71,6 +71,8 @@ class Plasticity(Check):
         kept = slope.low > -MARGIN and not diverged and last.low > _near_chance(self.benchmark)
         lost = slope.high < -MARGIN or diverged >= len(values)
         outcome: Outcome = "undecided" if not (kept or lost) else "holds" if kept == self.kept else "does not hold"
+        if kept and not self.kept and evidence.has_fewer_tasks:
+            outcome = "undecided"  # it may come later
         return outcome, f"change {slope} to {last}; {evidence.note}"
 
 
@@ -94,6 +96,8 @@ class Collapses(Check):
         last = _last(values)
         outcome = within(last, high=limit)
         numbers = f"accuracy {last} in the last tasks, near chance below {limit:.1f}"
+        if outcome == "does not hold" and evidence.has_fewer_tasks:
+            outcome = "undecided"  # it may come later
         learned = np.flatnonzero(values.mean(0) >= limit)
         if outcome == "holds" and not len(learned):
             outcome, numbers = "undecided", f"{numbers}, where it was from the start"

@@ -12,6 +12,7 @@ from adalin.report._page_origin import short_commits
 from adalin.report._statistics import fill_diverged, plasticity_slope
 from adalin.report._table import spread
 from adalin.streams import get_benchmark
+from adalin.studies._book import SMALLER
 from adalin.studies._claims import judge_claims
 from adalin.studies._paper import PAPER_HOURS
 from adalin.training import Result
@@ -50,7 +51,7 @@ def write_markdown(results: Sequence[Result], path: Path) -> None:
     after = rest.split(end)[1]
     verdicts = judge_claims(_summaries(results))
     if marks == VERDICTS:
-        tables = _table(("claim", "verdict"), [[f"{one.claim}. {one.text}", one.outcome] for one in verdicts])
+        tables = _table(("claim", "verdict"), [[f"{one.claim}. {one.text}", _outcome(one)] for one in verdicts])
     else:
         tables = "\n\n".join((_claims_table(verdicts), *_accuracy_tables(results), _cost_table(results)))
     path.write_bytes(f"{before}{start}\n\n{tables}\n\n{end}{after}".encode())
@@ -85,6 +86,12 @@ def _copy_pictures(folder: Path, out: Path) -> list[Picture]:
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
+
+
+def _outcome(verdict: Verdict) -> str:
+    decisive = [one for one in verdict.findings if one.outcome == verdict.outcome != "undecided"]
+    smaller = any(SMALLER in one.numbers for one in decisive)
+    return f"{verdict.outcome} (at a smaller scale than the paper's)" if smaller else verdict.outcome
 
 
 def _claims_table(verdicts: Sequence[Verdict]) -> str:
