@@ -41,6 +41,7 @@ def no_data(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs are defined as for the whole data sets, without any."""
     monkeypatch.setattr("adalin.training._api.load", lambda name, folder=None: None)
     monkeypatch.setattr(Run, "make_stream", lambda run, dataset: None)
+    monkeypatch.setattr(Run, "check_network", lambda run, stream: None)
 
 
 @pytest.fixture
