@@ -1,6 +1,7 @@
 """The kinds of comparison that the paper's claims are made of."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
@@ -33,16 +34,16 @@ COMPARABLE = 0.2
 
 
 @dataclass(frozen=True)
-class Check:
+class Check(ABC):
     """Subclasses say what should be so and measure whether it is."""
 
     @property
-    def statement(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def statement(self) -> str: ...
 
+    @abstractmethod
     def measure(self, book: Book) -> tuple[Outcome, str]:
         """The outcome and its numbers; raises `MissingError`."""
-        raise NotImplementedError
 
     def judge(self, book: Book) -> Finding:
         try:
