@@ -97,10 +97,10 @@ def test_torchvisions_weights_load_but_for_the_stem_and_the_classes() -> None:
         ("resnet18", "adalin:granularity=network", 11_220_132 + 1),
         ("resnet18", "crelu", 5_812_868),
         ("resnet18", "fourier", 5_812_868),
-        ("resnet18-narrow", "baseline", 713_076),
-        ("resnet18-narrow", "adalin", 713_076 + 976),
-        ("resnet18-narrow", "crelu", 374_252),
-        ("resnet18-narrow", "fourier", 374_252),
+        ("resnet18-narrow", "baseline", 182_252),
+        ("resnet18-narrow", "adalin", 182_252 + 488),
+        ("resnet18-narrow", "crelu", 97_256),
+        ("resnet18-narrow", "fourier", 97_256),
     ],
 )
 def test_a_network_has_so_many_parameters(model: str, method: str, parameters: int) -> None:

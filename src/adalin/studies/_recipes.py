@@ -16,7 +16,7 @@ from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, REPORT_SEEDS, S
 from adalin.training import Result, Run, define_runs
 
 _NARROW: dict[str, Any] = {"model": "resnet18-narrow", "batch_size": 50, "lr": 1e-2, "steps": 300}
-"""What two cores can do of the ResNet-18: a quarter of its channels, fewer and smaller steps, a larger step size."""
+"""What two cores can do of the ResNet-18: an eighth of its channels, fewer and smaller steps, a larger step size."""
 
 BUDGETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "quick": {

@@ -31,14 +31,14 @@ class Kernel(ABC):
 
     @abstractmethod
     def forward(self, z: Tensor) -> Tensor:
-        """The activation of the pre-activations z."""
+        """The activation of the pre-activations z, which may be overwritten."""
 
     @abstractmethod
     def backward(self, grad: Tensor) -> Tensor:
         """The gradient for z, given the one for the output of the last forward, which may be overwritten."""
 
-    def update(self) -> None:  # noqa: B027, most have nothing to update
-        """Add its gradient to alpha."""
+    def add_gradient(self, to: Tensor) -> None:  # noqa: B027, most have no alpha
+        """Add alpha's gradient, known after `backward`, to a tensor of its shape."""
 
 
 class Linear(Kernel):
@@ -51,11 +51,11 @@ class Linear(Kernel):
 
 class ReLU(Kernel):
     def forward(self, z: Tensor) -> Tensor:
-        self._z = z
-        return torch.relu(z)
+        self._out = z.relu_()
+        return self._out
 
     def backward(self, grad: Tensor) -> Tensor:
-        return torch.ops.aten.threshold_backward(grad, self._z, 0)
+        return torch.ops.aten.threshold_backward.grad_input(grad, self._out, 0, grad_input=grad)
 
 
 class FixedBase(Kernel):
@@ -83,13 +83,13 @@ class WithAlpha(Kernel):
         self.alpha = alpha
         self._products: Tensor
 
-    def update(self) -> None:
+    def add_gradient(self, to: Tensor) -> None:
         runs, batch, units = self._products.shape
         ones = row_of_ones(runs, batch, self._products.dtype)
-        if self.alpha.shape[-1] == units:
-            self.alpha.baddbmm_(ones, self._products)
+        if to.shape[-1] == units:
+            to.baddbmm_(ones, self._products)
         else:
-            self.alpha.baddbmm_(torch.bmm(ones, self._products), row_of_ones(runs, units, ones.dtype).mT)
+            to.baddbmm_(torch.bmm(ones, self._products), row_of_ones(runs, units, ones.dtype).mT)
 
 
 class PReLU(WithAlpha):
@@ -185,8 +185,8 @@ class ZeroPadding(Kernel):
     def backward(self, grad: Tensor) -> Tensor:
         return self._kernel.backward(grad)
 
-    def update(self) -> None:
-        self._kernel.update()
+    def add_gradient(self, to: Tensor) -> None:
+        self._kernel.add_gradient(to)
 
 
 def has_kernel(module: nn.Module) -> bool:
@@ -196,18 +196,16 @@ def has_kernel(module: nn.Module) -> bool:
     return type(module) in (CReLU, DeepFourier, Fixed) or type(module) in MODULES
 
 
-def make_kernel(module: nn.Module, alpha: Tensor | None, *, units: int, biases: Tensor) -> Kernel:
-    """The kernel for an activation that several runs share; alpha holds their learnable numbers.
-
-    `biases` (runs, 1, units with padding) are those of the layer before.
-    """
-    kernel = _make_kernel(module, alpha)
+def make_padded_kernel(module: nn.Module, alpha: Tensor | None, *, units: int, biases: Tensor) -> Kernel:
+    """Like `make_kernel`, for a layer with padding: `biases` (runs, 1, units with padding) are its own."""
+    kernel = make_kernel(module, alpha)
     moves_zero = bool(kernel.forward(torch.zeros_like(biases)).any())
     padded = biases.shape[-1]
     return ZeroPadding(kernel, units, padded) if moves_zero and padded > units else kernel
 
 
-def _make_kernel(module: nn.Module, alpha: Tensor | None) -> Kernel:
+def make_kernel(module: nn.Module, alpha: Tensor | None) -> Kernel:
+    """The kernel for an activation that several runs share; alpha holds their learnable numbers."""
     if isinstance(module, AdaLin | Interpolation):
         assert alpha is not None
         if isinstance(module, Interpolation):

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from adalin.methods._rule import overrides
 from adalin.nn._per_neuron import PerNeuron
 from adalin.streams import Task
-from adalin.training._kernels import Kernel, has_kernel, make_kernel, row_of_ones
+from adalin.training._kernels import Kernel, has_kernel, make_padded_kernel, row_of_ones
 from adalin.training._stack import FreshWeights, Stack, Trainee, accuracies
 
 MULTIPLE = 16
@@ -233,7 +233,7 @@ class MLPStack(Stack):
                 if isinstance(activation, PerNeuron):
                     count = bias.shape[-1] if activation.alpha.numel() == layout.outputs > 1 else 1
                     alpha = alphas.setdefault(id(activation.alpha), bias.new_zeros(len(trainees), 1, count))
-                kernels.append(make_kernel(activation, alpha, units=layout.outputs, biases=bias[runs]))
+                kernels.append(make_padded_kernel(activation, alpha, units=layout.outputs, biases=bias[runs]))
             weights = [tensor[runs] for pair in zip(self._weights, self._biases, strict=True) for tensor in pair]
             weights[-1] = weights[-1][..., : self._layouts[-1].outputs]  # what is infinite is not for rules
             if trainees[0].span is not None:
@@ -275,7 +275,8 @@ class Group:
 
     def after_update(self, task: int, step: int) -> None:
         for kernel in self.kernels:
-            kernel.update()
+            if kernel.alpha is not None:
+                kernel.add_gradient(kernel.alpha)
         for rule in self._after:
             rule.after_update(self._weights, lambda: self._fresh("step", task, step))
 

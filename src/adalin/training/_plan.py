@@ -59,11 +59,11 @@ def _try(stack: Sequence[Run], dataset: Dataset | None, hardware: Hardware | Non
         if event == "steps":
             moments.append((time.perf_counter(), details["steps"]))
 
-    def train(runs: Sequence[Run], root: Path) -> list[RunFolder]:
+    def train(runs: Sequence[Run], root: Path, seconds: float) -> list[RunFolder]:
         folders = [RunFolder(root / run.folder) for run in runs]
         for run, folder in zip(runs, folders, strict=True):
             folder.create_or_check(run.config(), {"tasks": run.tasks})
-        deadline = time.perf_counter() + SECONDS
+        deadline = time.perf_counter() + seconds
         train_runs(
             list(zip(runs, folders, strict=True)),
             dataset,
@@ -76,14 +76,15 @@ def _try(stack: Sequence[Run], dataset: Dataset | None, hardware: Hardware | Non
 
     with tempfile.TemporaryDirectory() as root:
         # One epoch as a whole run: what ends a task costs, and how large its row is.
-        folders = train([replace(run, epochs=1, steps=None, tasks=1) for run in stack], Path(root, "short"))
+        epoch = [replace(run, epochs=1, steps=None, tasks=1) for run in stack]
+        folders = train(epoch, Path(root, "short"), float("inf"))
         if not all((folder.path / "rows.jsonl").exists() for folder in folders):
             raise ValueError(f"{stack[0].method} diverges within an epoch: there is nothing to plan with")
         per_task = (time.perf_counter() - moments[-1][0]) / len(stack)
         row = max((folder.path / "rows.jsonl").stat().st_size for folder in folders)
         checkpoint = max(file.stat().st_size for folder in folders for file in folder.path.glob("checkpoint-*"))
         moments.clear()
-        train([replace(run, tasks=1, epochs=100_000, steps=None) for run in stack], Path(root, "long"))
+        train([replace(run, tasks=1, epochs=100_000, steps=None) for run in stack], Path(root, "long"), SECONDS)
     (start, _), *rest = moments
     if not rest:
         raise ValueError(f"{stack[0].method} diverges at once: there is nothing to plan with")
