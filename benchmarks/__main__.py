@@ -7,9 +7,9 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import activations, imports, training
+from benchmarks import activations, imports, sac, training
 
-BENCHMARKS = (activations, imports, training)
+BENCHMARKS = (activations, imports, training, sac)
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ import adalin.data
 from adalin.data import Dataset, load
 from adalin.streams import get_benchmark
 from adalin.studies import BUDGETS
-from adalin.training import Run, RunFolder, _api, _execute
+from adalin.training import Run, RunFolder, _api, _run
 from adalin.training._execute import engine_settings
 from adalin.training._train import train_runs
 
@@ -111,7 +111,7 @@ TINY_BUDGET = {
 
 def noise_for_data(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever data set is loaded in this process, in whatever way, is tiny noise."""
-    for module in (adalin.data, _api, _execute):
+    for module in (adalin.data, _api, _run):
         monkeypatch.setattr(module, "load", lambda name, folder=None: data_of(NOISE[name]))
 
 

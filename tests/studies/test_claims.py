@@ -234,18 +234,6 @@ def test_c10_is_judged_by_the_test_accuracy_of_the_last_tasks():
         assert BY_ID["C10"].judge(book).outcome == outcome
 
 
-def test_c11_says_whether_there_are_runs_that_it_cannot_judge(monkeypatch):
-    forget_later(monkeypatch)
-    split = get_benchmark(SPLIT)
-    register_benchmark(
-        Benchmark(id="sac-hopper-v1", summary="", stream=split.stream, dataset=None, tasks=20, epochs=1, images=1)
-    )
-    assert "not run yet" in BY_ID["C11"].judge(Book([])).findings[0].numbers
-    verdict = BY_ID["C11"].judge(Book([summary("sac-hopper", "adalin", online_accuracy=FLAT)]))
-    assert verdict.outcome == "undecided"
-    assert "sac-hopper" in verdict.findings[0].numbers
-
-
 def test_c19_counts_what_the_networks_have():
     mlp, cnn = BY_ID["C19"].judge(Book([])).findings
     assert mlp.statement == "AdaLin adds 210 of 89,610 (0.23%) parameters to the mlp"

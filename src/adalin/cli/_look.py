@@ -3,11 +3,15 @@
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from tyro.conf import Positional
 
 from adalin.cli._shared import Picture, Plugins, complain, find, import_plugins, show
+
+if TYPE_CHECKING:
+    from adalin.training import Result
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,9 @@ class Show:
     """Of runs, or of Parquet files made by `adalin export`; or one such file."""
     picture: Picture = None
     metric: str | None = None
-    """What the picture shows; without one, the online accuracy."""
+    """What the picture shows; without one, the online accuracy, or the return."""
+    render: Path | None = None
+    """Play an episode of each agent that SAC trained, and write frames of it to this PNG, PDF or SVG file."""
     plugin: Plugins = ()
 
     def __call__(self, console: Console) -> int:
@@ -26,10 +32,29 @@ class Show:
         if self.metric is not None and self.picture is None:
             raise ValueError("--metric is what a picture shows; name its file with --picture")
         results, problems = find(self.folder)
-        show(results, console, self.picture, self.metric or "online_accuracy")
+        show(results, console, self.picture, self.metric)
+        if self.render is not None:
+            self._render(results, self.render, console)
         for problem in problems:
             complain(problem)
         return 1 if problems else 0
+
+
+    def _render(self, results: "list[Result]", path: Path, console: Console) -> None:
+        from adalin.report import check_figure_path, contact_sheet, save_figure
+        from adalin.rl import SACRun, play
+        from adalin.training import RunFolder
+
+        check_figure_path(path)
+        runs = [result.run for result in results if isinstance(result.run, SACRun)]
+        found = {folder.path.parts[-3:]: folder for folder in RunFolder.find(self.folder)}
+        agents = [(run, found[run.folder.parts]) for run in runs if run.folder.parts in found]
+        if not agents:
+            raise ValueError(f"there are no agents of SAC in {self.folder}; `adalin run sac` trains some")
+        for number, (run, folder) in enumerate(agents, 1):
+            own = path if len(agents) == 1 else path.with_stem(f"{path.stem}-{number}")
+            save_figure(contact_sheet(run, play(run, folder)), own)
+            console.print(f"episode of {run.method}, seed {run.seed}: {own}", soft_wrap=True)
 
 
 @dataclass(frozen=True)

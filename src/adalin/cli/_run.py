@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from tyro.conf import Positional
@@ -11,9 +11,43 @@ from adalin.cli._shared import Picture, Settings, Workers, cores, show
 
 if TYPE_CHECKING:
     from adalin.data import Dataset
-    from adalin.training import Run as DefinedRun
+    from adalin.rl import SACRun
+    from adalin.training import AnyRun
 
 DEMO_METHODS = ("baseline", "adalin", "tanh", "adalin-tanh")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SAC:
+    """For the benchmark "sac" only. --steps are then those in the environment."""
+
+    env: str | None = None
+    """An environment of gymnasium: Hopper-v4, HalfCheetah-v4, Ant-v4, ..."""
+    replay_ratio: int | None = None
+    """Updates per step in the environment."""
+    layer_norm: bool = False
+    """Normalise before each activation."""
+    period: int | None = None
+    """Steps between rows."""
+    learning_starts: int | None = None
+    """Steps with random actions at first."""
+    buffer_size: int | None = None
+    """Transitions that are kept."""
+    gamma: float | None = None
+    """Discount."""
+    tau: float | None = None
+    """How fast target networks follow."""
+    policy_lr: float | None = None
+    """Of the actor."""
+    q_lr: float | None = None
+    """Of the critics."""
+    policy_frequency: int | None = None
+    """Updates between those of the actor."""
+    eval_episodes: int | None = None
+    """After each period, with the deterministic policy."""
+
+    def given(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if value is not None and value is not False}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +55,7 @@ class Run(Settings):
     """Train methods on a benchmark, or go on where the same command stopped."""
 
     benchmark: Positional[str]
-    """A benchmark's name: see `adalin list`."""
+    """A benchmark's name, see `adalin list`; or sac, with --env."""
     methods: tuple[str, ...] = ("baseline", "adalin")
     """Activations and rules, joined by +, options after a colon: adalin, adalin-tanh+l2, l2:strength=0.001."""
     seeds: tuple[int, ...] = (3, 4, 5)
@@ -31,10 +65,11 @@ class Run(Settings):
     lr: float | None = None
     """Learning rate."""
     batch_size: int | None = None
-    """Images per step."""
+    """Images or transitions per step."""
     picture: Picture = None
+    sac: SAC = field(default_factory=SAC)
 
-    def define(self) -> "tuple[list[DefinedRun], Dataset | None]":
+    def define(self) -> "tuple[list[AnyRun], Dataset | None]":
         self.prepare()
         from adalin.methods import Method
         from adalin.report import check_figure_path
@@ -42,9 +77,26 @@ class Run(Settings):
 
         if self.picture is not None:
             check_figure_path(self.picture)
-        settings = self.settings() | {"lr": self.lr, "batch_size": self.batch_size}
         methods = [str(Method.parse(method, base=self.base)) for method in self.methods]
-        return define_runs(self.benchmark, methods, self.seeds, data=self.data, **settings)
+        settings = self.settings() | {"lr": self.lr, "batch_size": self.batch_size}
+        if self.benchmark == "sac":
+            return [*self._define_sac(methods, settings)], None
+        for name in self.sac.given():
+            raise ValueError(f"{_option(name)} is for sac, not for {self.benchmark}")
+        runs, dataset = define_runs(self.benchmark, methods, self.seeds, data=self.data, **settings)
+        return [*runs], dataset
+
+    def _define_sac(self, methods: list[str], settings: dict[str, Any]) -> "list[SACRun]":
+        from adalin.rl import define_sac_runs
+
+        options = self.sac.given()
+        if "env" not in options:
+            raise ValueError("sac needs an environment: --env Hopper-v4")
+        for name, value in settings.items():
+            if name not in ("steps", "batch_size") and value not in (None, "plain", "float32"):
+                raise ValueError(f"{_option(name)} is not for sac")
+        chosen = {name: settings[name] for name in ("steps", "batch_size") if settings[name] is not None}
+        return define_sac_runs(methods=methods, seeds=self.seeds, **options, **chosen)
 
     def __call__(self, console: Console) -> int:
         runs, dataset = self.define()
@@ -53,6 +105,10 @@ class Run(Settings):
         if results:
             show(results, console, self.picture)
         return code
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 @dataclass(frozen=True, kw_only=True)

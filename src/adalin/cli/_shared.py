@@ -14,7 +14,7 @@ from rich.console import Console
 
 if TYPE_CHECKING:
     from adalin.data import Dataset
-    from adalin.training import Hardware, Result, Run
+    from adalin.training import AnyRun, Hardware, Result
 
 Plugins = Annotated[
     tuple[str, ...],
@@ -65,14 +65,14 @@ class Training:
             hint = "; for the real MNIST: adalin data fetch mnist" if dataset.bundled and self.data is None else ""
             console.print(f"data: {dataset.source}{hint}", soft_wrap=True)
 
-    def train(self, runs: "Sequence[Run]", console: Console) -> "tuple[list[Result], int]":
+    def train(self, runs: "Sequence[AnyRun]", console: Console) -> "tuple[list[Result], int]":
         """What has come of the runs, and the exit code: 130 if stopped, 1 if something went wrong."""
         from adalin.report import RunProgress, open_loggers
         from adalin.training import Result, RunFolder, RunFolderError, execute
 
         with open_loggers(self.log, self.out) as loggers, RunProgress(runs, console) as progress:
 
-            def report(event: str, run: "Run", details: dict[str, Any]) -> None:
+            def report(event: str, run: "AnyRun", details: dict[str, Any]) -> None:
                 for tell in (progress.report, *loggers):
                     tell(event, run, details)
 
@@ -162,9 +162,7 @@ def find(place: Path) -> "tuple[list[Result], list[str]]":
     return results, problems
 
 
-def show(
-    results: "list[Result]", console: Console, picture: Path | None = None, metric: str = "online_accuracy"
-) -> None:
+def show(results: "list[Result]", console: Console, picture: Path | None = None, metric: str | None = None) -> None:
     """A table for each benchmark, and its curves."""
     from adalin.report import by_benchmark, curves_figure, results_table, save_figure
 
@@ -173,7 +171,7 @@ def show(
         console.print(results_table(summaries, f"{benchmark} on {source}"))
         if picture is None or not any(summary.tasks for summary in summaries):
             continue
-        if not any(summary.has(metric) for summary in summaries):
+        if not any(summary.has(metric or summary.run.score) for summary in summaries):
             measured = dict.fromkeys(name for one in results for row in one.rows[:1] for name in row)
             known = [name for name in measured if any(summary.has(name) for summary in summaries)]
             raise ValueError(f"{metric!r} is no number that these runs have; they have {', '.join(known)}")

@@ -13,7 +13,7 @@ from adalin.cli._shared import Settings, Training, show
 
 if TYPE_CHECKING:
     from adalin.studies import Recipe
-    from adalin.training import Result, Run
+    from adalin.training import AnyRun, Result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +51,8 @@ class Reproduce(Training):
     def _check_data(self, recipes: "Sequence[Recipe]") -> None:
         """That of the last recipe too, before hours are spent on the first."""
         from adalin.data import load
-        from adalin.streams import get_benchmark
 
-        benchmarks = dict.fromkeys(part.benchmark for recipe in recipes for part in recipe.parts)
-        for name in dict.fromkeys(get_benchmark(benchmark).dataset for benchmark in benchmarks):
+        for name in dict.fromkeys(part.dataset for recipe in recipes for part in recipe.parts):
             if name is not None:
                 load(name, self.data)
 
@@ -102,13 +100,12 @@ class Reproduce(Training):
     def _plan(self, recipe: "Recipe", console: Console) -> int:
         from adalin.data import load
         from adalin.report import duration
-        from adalin.streams import get_benchmark
         from adalin.training import plan
 
         if not recipe.parts:
             console.print(f"{recipe.name}: no runs, it is drawn at once")
         for benchmark, members in _by_benchmark(recipe.runs(self.budget, seeds=self.seeds, data=self.data)).items():
-            name = get_benchmark(benchmark).dataset
+            name = members[0].dataset_name
             dataset = None if name is None else load(name, self.data)
             result = plan(members, dataset, workers=self.workers, hardware=self.hardware)
             time, disk = duration(result.seconds), result.disk_bytes / 1e6
@@ -116,14 +113,14 @@ class Reproduce(Training):
         return 0
 
 
-def _count(runs: "Sequence[Run]") -> str:
+def _count(runs: "Sequence[AnyRun]") -> str:
     steps = sum(run.total_steps for run in runs)
     return f"{len(runs)} runs of {runs[0].tasks} tasks, {steps:,} steps"
 
 
-def _by_benchmark(parts: "list[list[Run]]") -> "dict[str, list[Run]]":
+def _by_benchmark(parts: "list[list[AnyRun]]") -> "dict[str, list[AnyRun]]":
     """The runs of all parts, each once."""
-    groups: dict[str, dict[Path, Run]] = {}
+    groups: dict[str, dict[Path, AnyRun]] = {}
     for run in (run for part in parts for run in part):
         groups.setdefault(run.benchmark, {})[run.folder] = run
     return {benchmark: list(runs.values()) for benchmark, runs in groups.items()}

@@ -91,6 +91,7 @@ def _size(model: nn.Module) -> int:
 
 
 register_model("mlp", _mlp, hidden=(100, 100), summary="input -> 100 -> 100 -> classes")
+register_model("mlp-256", _mlp, hidden=(256, 256), summary="input -> 256 -> 256 -> outputs, as SAC has it")
 register_model("cnn", _cnn, hidden=(16, 16, 64), summary="two 5x5 convolutions, a hidden layer of 64 units")
 register_model("resnet18", _resnet18, hidden=(64,), summary="ResNet-18 with a 3x3 stem and batch norm")
 register_model("resnet18-narrow", _resnet18, hidden=(8,), summary="the ResNet-18 with an eighth of the channels")

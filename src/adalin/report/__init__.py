@@ -1,6 +1,7 @@
 """What people look at: progress, tables, figures, the page; and the files and statistics behind them."""
 
 from adalin.report._archive import read_archive, read_results, write_results
+from adalin.report._contact_sheet import contact_sheet
 from adalin.report._figure import check_figure_path, curves_figure, draw_curves, save_figure
 from adalin.report._loggers import open_loggers
 from adalin.report._page import Picture, write_page
@@ -26,6 +27,7 @@ __all__ = [
     "bootstrap_mean",
     "by_benchmark",
     "check_figure_path",
+    "contact_sheet",
     "curves_figure",
     "draw_curves",
     "duration",

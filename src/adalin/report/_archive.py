@@ -13,9 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from adalin.training import Result, Run, find_results
+from adalin.training import Result, find_results, read_run
 
 PER_NEURON = ("alpha", "saturation")
+"""How the names of such metrics end."""
 SETTINGS = ("benchmark", "method", "seed", "lr", "batch_size", "epochs")
 """Of a run, as columns, for those who read the file with other tools."""
 
@@ -33,9 +34,9 @@ def write_results(results: Sequence[Result], path: Path, *, per_neuron: Sequence
         kept = per_neuron is None or result.run.method in per_neuron
         config = result.run.config()
         names = config if path.suffix == ".csv" else SETTINGS
-        shared = {"run": number} | {name: config[name] for name in names}
+        shared = {"run": number} | {name: config.get(name) for name in names}
         for row in result.rows:
-            rows.append(shared | {name: value for name, value in row.items() if kept or name not in PER_NEURON})
+            rows.append(shared | {name: value for name, value in row.items() if kept or not name.endswith(PER_NEURON)})
     if path.suffix == ".csv":
         _write_csv(rows, path)
         return
@@ -62,7 +63,7 @@ def read_archive(path: Path) -> list[Result]:
         rows: list[list[dict[str, Any]]] = [[] for _ in runs]
         for row in table.drop_columns(list(SETTINGS)).to_pylist(maps_as_pydicts="strict"):
             rows[row.pop("run")].append({name: value for name, value in row.items() if value is not None})
-        return [Result(Run(**run.pop("config")), own, **run) for own, run in zip(rows, runs, strict=True)]
+        return [Result(read_run(run.pop("config")), own, **run) for own, run in zip(rows, runs, strict=True)]
     except (OSError, LookupError, TypeError, ValueError, pa.ArrowException) as error:
         message = " ".join(str(error).split())
         if message.startswith("unknown "):
@@ -104,7 +105,7 @@ def _schema(rows: Sequence[dict[str, Any]]) -> pa.Schema:
 
 
 def _type(name: str, value: Any) -> pa.DataType:
-    if name in PER_NEURON:
+    if name.endswith(PER_NEURON):
         return pa.list_(pa.list_(pa.float32()))
     if isinstance(value, dict):
         return pa.map_(pa.string(), pa.float64())

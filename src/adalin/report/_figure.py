@@ -15,9 +15,7 @@ FORMATS = (".png", ".pdf", ".svg")
 DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
 
 
-def curves_figure(
-    summaries: Sequence[Summary], *, title: str, note: str = "", metric: str = "online_accuracy"
-) -> Figure:
+def curves_figure(summaries: Sequence[Summary], *, title: str, note: str = "", metric: str | None = None) -> Figure:
     """One line per setting: the mean over seeds, with a band of one standard deviation."""
     figure = Figure(figsize=(7.5, 4), layout="constrained")
     axes = figure.subplots()
@@ -30,8 +28,9 @@ def curves_figure(
     return figure
 
 
-def draw_curves(axes: Axes, summaries: Sequence[Summary], metric: str) -> None:
-    """The lines, bands and axes of one panel."""
+def draw_curves(axes: Axes, summaries: Sequence[Summary], metric: str | None = None) -> None:
+    """The lines, bands and axes of one panel; without a metric, of the score."""
+    metric = metric or (summaries[0].run.score if summaries else "online_accuracy")
     methods = [summary.config["method"] for summary in summaries]
     for index, summary in enumerate(summaries):
         if not summary.has(metric):
@@ -40,7 +39,7 @@ def draw_curves(axes: Axes, summaries: Sequence[Summary], metric: str) -> None:
         # Settings of one method are told apart by their dashes.
         dash = (list(DASHES).index(style.dash) + methods[:index].count(methods[index])) % len(DASHES)
         mean, deviation = mean_and_deviation(summary.values(metric))
-        tasks = np.arange(1, len(mean) + 1)
+        tasks = np.arange(1, len(mean) + 1) * (summary.run.steps_per_task or 1)
         axes.plot(
             tasks,
             mean,
@@ -53,7 +52,8 @@ def draw_curves(axes: Axes, summaries: Sequence[Summary], metric: str) -> None:
             label=summary.label,
         )
         axes.fill_between(tasks, mean - deviation, mean + deviation, color=style.colour, alpha=0.2, linewidth=0)
-    axes.set_xlabel("task")
+    in_steps = any(summary.run.steps_per_task for summary in summaries)
+    axes.set_xlabel("steps in the environment" if in_steps else "task")
     axes.set_ylabel(metric.replace("_", " "))
     if metric.endswith("accuracy"):
         axes.set_ylim(0, 1)

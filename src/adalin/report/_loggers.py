@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from adalin.training import Run
+from adalin.training import AnyRun
 
 
 @contextmanager
@@ -27,7 +27,7 @@ def _tensorboard(out: Path) -> Iterator[Any]:
         raise ValueError("--log tensorboard needs it: pip install tensorboard") from None
     writers: dict[Path, SummaryWriter] = {}
 
-    def report(event: str, run: Run, details: dict[str, Any]) -> None:
+    def report(event: str, run: AnyRun, details: dict[str, Any]) -> None:
         if event == "row":
             if run.folder not in writers:
                 # What a killed process had written of tasks that are trained again is hidden.
@@ -51,7 +51,7 @@ def _wandb(out: Path) -> Iterator[Any]:
         raise ValueError("--log wandb needs it: pip install wandb") from None
     runs: dict[Path, Any] = {}
 
-    def report(event: str, run: Run, details: dict[str, Any]) -> None:
+    def report(event: str, run: AnyRun, details: dict[str, Any]) -> None:
         if event == "row":
             if run.folder not in runs:
                 out.mkdir(parents=True, exist_ok=True)

@@ -55,7 +55,7 @@ def write_page(
     parts = [
         ("overview", "Overview", _overview(sections, verdicts)),
         ("claims", "Claims", _claims(verdicts)),
-        *((one.anchor, one.benchmark.name, benchmark_part(one, index)) for index, one in enumerate(sections)),
+        *((one.anchor, one.run.benchmark_name, benchmark_part(one, index)) for index, one in enumerate(sections)),
         ("figures", "Figures", _figures(pictures)),
         ("protocol", "Protocol", protocol(sections)),
     ]
@@ -83,20 +83,21 @@ def _about(sections: Sequence[Section]) -> str:
     runs = [result for summary in summaries for result in summary.results]
     states = Counter(result.state for result in runs)
     told = ", ".join(f"{states[state]} {state}" for state in ("done", "unfinished", "diverged") if states[state])
-    benchmarks = count(len({section.benchmark.id for section in sections}), "benchmark")
+    benchmarks = count(len({section.run.benchmark for section in sections}), "benchmark")
     return f"{count(len(runs), 'run')} of {count(len(summaries), 'setting')} on {benchmarks}" + (told and f": {told}")
 
 
 def _overview(sections: Sequence[Section], verdicts: Sequence[Verdict]) -> str:
-    if sections:
+    if shown := [section for section in sections if section.is_accuracy]:
         hint = (
             "Change of online accuracy from the first tasks (up to five) to the last ones; below it the mean over all "
             f"tasks. <em>Loses</em>: certainly falls by more than {MARGIN}; <em>gains</em>: rises by more; "
             "<em>keeps</em>: neither; <em>unclear</em>: the 95 % interval does not tell, or a seed diverged."
         )
-        body = scrolling(_matrix(sections), "Plasticity, methods by benchmarks", "tall") + f'<p class="hint">{hint}</p>'
+        body = scrolling(_matrix(shown), "Plasticity, methods by benchmarks", "tall") + f'<p class="hint">{hint}</p>'
     else:
-        body = '<p class="empty">There are no runs yet. <code>adalin run</code> makes some.</p>'
+        which = " on streams of tasks" if sections else ""
+        body = f'<p class="empty">There are no runs{which} yet. <code>adalin run</code> makes some.</p>'
     return (
         '<section id="overview"><h2>Who keeps plasticity where</h2>'
         f'<div class="overview"><div class="wide">{body}</div>{_tally(verdicts)}</div></section>'
@@ -107,7 +108,7 @@ def _matrix(sections: Sequence[Section]) -> str:
     methods = {one.label: one.results[0].run.method for section in sections for one in section.summaries}
     columns = [{summary.label: _cell(summary) for summary in section.summaries} for section in sections]
     heads = "".join(
-        f'<th scope="col"><a href="#{escape(one.anchor)}">{escape(one.benchmark.name)}</a>'
+        f'<th scope="col"><a href="#{escape(one.anchor)}">{escape(one.run.benchmark_name)}</a>'
         f"<small>{escape(one.source)}</small></th>"
         for one in sections
     )

@@ -12,6 +12,7 @@ from adalin.report._page_html import scrolling, signed, sort_key, sortable_heads
 from adalin.report._page_origin import origin
 from adalin.report._statistics import MARGIN, Interval, fill_diverged, plasticity_slope
 from adalin.report._summary import Summary, Values
+from adalin.report._table import short_number
 
 MISSING = (math.nan, "&ndash;")
 
@@ -54,7 +55,7 @@ def benchmark_part(section: Section, number: int) -> str:
         f"{swatch(one.results[0].run.method)}{escape(one.label)}</button>"
         for index, one in enumerate(section.summaries)
     )
-    name, about, source = escape(section.benchmark.id), escape(section.benchmark.summary), escape(section.source)
+    name, about, source = escape(section.run.benchmark), escape(section.run.about), escape(section.source)
     return (
         f'<section id="{escape(section.anchor)}" class="benchmark" data-benchmark="{number}"><h2>{name}</h2>'
         f"<p>{about[:1].upper()}{about[1:]}. Data: {source}.{bundled if section.bundled else ''}</p>"
@@ -83,19 +84,22 @@ def _maps() -> str:
 
 
 def _results(section: Section) -> str:
-    tested = any(summary.tasks and summary.has("test_accuracy") for summary in section.summaries)
-    columns = ("method", "seeds", "tasks", "first task", "last task", "all tasks", "test, all tasks", "slope", "state")
-    heads = sortable_heads(name for name in columns if tested or not name.startswith("test"))
-    rows = "".join(_row(summary, tested) for summary in section.summaries)
+    run = section.run
+    tested = any(summary.tasks and summary.has(run.test_score) for summary in section.summaries)
+    columns = ["method", "seeds", "tasks", "first task", "last task", "all tasks"]
+    columns += [f"{words(run.test_score).partition(' ')[0]}, all tasks"] if tested else []
+    columns += ["slope"] if section.is_accuracy else []
+    rows = "".join(_row(summary, tested, section.is_accuracy) for summary in section.summaries)
+    slope = " Slope: the last tasks (up to five) minus the first ones, with its 95 % interval."
     table = (
-        '<table class="results sortable"><caption>Online accuracy, mean over seeds ± standard deviation. '
-        "Slope: the last tasks (up to five) minus the first ones, with its 95 % interval.</caption>"
-        f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+        f'<table class="results sortable"><caption>{words(run.score).capitalize()}, mean over seeds ± standard '
+        f"deviation.{slope if section.is_accuracy else ''}</caption>"
+        f"<thead><tr>{sortable_heads((*columns, 'state'))}</tr></thead><tbody>{rows}</tbody></table>"
     )
-    return scrolling(table, f"Results on {section.benchmark.id}")
+    return scrolling(table, f"Results on {run.benchmark}")
 
 
-def _row(summary: Summary, tested: bool) -> str:
+def _row(summary: Summary, tested: bool, with_slope: bool) -> str:
     cells: list[tuple[float, str]] = [
         (len(summary.seeds), spelled(summary.seeds)),
         (summary.tasks, str(summary.tasks)),
@@ -103,13 +107,13 @@ def _row(summary: Summary, tested: bool) -> str:
     if summary.tasks:
         values = summary.values()
         cells += [number(values[:, 0]), number(values[:, -1]), number(summary.total(), spread=True)]
-        cells += [number(summary.total("test_accuracy"), spread=True)] if tested else []
+        cells += [number(summary.total(summary.run.test_score), spread=True)] if tested else []
     else:
         cells += [MISSING] * (3 + tested)
     fate = fate_of(summary)
-    if fate.slope is None:
+    if with_slope and fate.slope is None:
         cells.append(MISSING)
-    else:
+    elif with_slope and fate.slope is not None:
         interval = f"<small>[{signed(fate.slope.low)}, {signed(fate.slope.high)}]</small>"
         cells.append((fate.slope.value, f"{signed(fate.slope.value)} {interval} {fate.text}"))
     numbers = "".join(f'<td data-value="{sort_key(value)}">{text}</td>' for value, text in cells)
@@ -125,8 +129,9 @@ def number(values: Values, *, spread: bool = False) -> tuple[float, str]:
     finite = values[np.isfinite(values)]
     if not len(finite):
         return MISSING
-    deviation = f" ± {finite.std(ddof=1):.3f}" if spread and len(finite) > 1 else ""
-    return float(finite.mean()), f"{finite.mean():.3f}{deviation}"
+    mean = float(finite.mean())
+    deviation = f" ± {short_number(finite.std(ddof=1), like=mean)}" if spread and len(finite) > 1 else ""
+    return mean, f"{short_number(mean)}{deviation}"
 
 
 def _state(summary: Summary) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from adalin.metrics import metrics
 from adalin.report._style import style_of
 from adalin.report._summary import Summary
-from adalin.streams import Benchmark, get_benchmark
+from adalin.training import AnyRun
 
 SYMBOLS = {
     "o": "circle",
@@ -33,7 +33,8 @@ class Section:
     """The settings of one benchmark on one data source: what can be compared."""
 
     anchor: str
-    benchmark: Benchmark
+    run: AnyRun
+    """One of them, for what they have in common."""
     source: str
     summaries: tuple[Summary, ...]
 
@@ -42,12 +43,17 @@ class Section:
         return "bundled" in self.source
 
     @property
+    def is_accuracy(self) -> bool:
+        """Whether the score is one, so that it can tell who keeps plasticity."""
+        return self.run.score.endswith("accuracy")
+
+    @property
     def metrics(self) -> list[str]:
-        """Those with a number per task, in the registry's order, then others by name."""
+        """Those with a number per task: the score, then in the registry's order, then others by name."""
         rows = (row for summary in self.summaries for result in summary.results for row in result.rows)
         found = {name for row in rows for name, value in row.items() if _is_number(value)} - {"task"}
-        known = [name for name in metrics() if name in found]
-        return known + sorted(found - set(known))
+        known = [name for name in (self.run.score, self.run.test_score, *metrics()) if name in found]
+        return list(dict.fromkeys(known)) + sorted(found - set(known))
 
 
 def make_sections(summaries: Sequence[Summary]) -> list[Section]:
@@ -60,7 +66,7 @@ def make_sections(summaries: Sequence[Summary]) -> list[Section]:
     for (name, source), members in groups.items():
         anchor = name if name not in anchors else f"{name}-{len(sections) + 1}"
         anchors.add(anchor)
-        sections.append(Section(anchor, get_benchmark(name), source, tuple(members)))
+        sections.append(Section(anchor, members[0].run, source, tuple(members)))
     return sections
 
 
@@ -95,7 +101,7 @@ def _section_data(section: Section) -> dict[str, Any]:
                 "maps": _maps(summary, columns),
             }
         )
-    return {"anchor": section.anchor, "name": section.benchmark.id, "metrics": names, "settings": settings}
+    return {"anchor": section.anchor, "name": section.run.benchmark, "metrics": names, "settings": settings}
 
 
 def _curves(summary: Summary, metric: str) -> list[list[float | None]]:

@@ -9,20 +9,18 @@ from adalin.data import BUNDLED
 from adalin.report._page_data import Section
 from adalin.report._page_html import command_line, facts, plain, scrolling, spelled, tallied, words
 from adalin.report._summary import Summary
-from adalin.streams import get_benchmark
-from adalin.training import Result, Run
-
-SETTINGS = ("tasks", "epochs", "lr", "batch_size", "images", "inputs", "init", "steps", "clip", "model", "preset")
+from adalin.training import Result
 
 
 def origin(section: Section) -> str:
     """How to make a benchmark's runs again, and how these were made."""
     groups: dict[tuple[Any, ...], list[Summary]] = {}
     for summary in section.summaries:
-        groups.setdefault((*_settings(summary).values(), tuple(sorted(summary.seeds))), []).append(summary)
-    own, rows, commands = _own_settings(section), "", ""
+        settings = summary.run.settings()
+        groups.setdefault((*settings.values(), tuple(sorted(summary.seeds))), []).append(summary)
+    own, rows, commands = section.run.own_settings(), "", ""
     for members in groups.values():
-        settings = _settings(members[0])
+        settings = members[0].run.settings()
         methods = [one.results[0].run.method for one in members]
         cells = "".join(
             f"<td>{plain(value)}</td>" if value == own[name] else f"<td><strong>{plain(value)}</strong></td>"
@@ -31,14 +29,14 @@ def origin(section: Section) -> str:
         seeds = sorted(members[0].seeds)
         rows += f'<tr><th scope="row">{escape(spelled(methods))}</th><td>{spelled(seeds)}</td>{cells}</tr>'
         commands += command_line(_run_command(section, methods, seeds, settings))
-    heads = "".join(f'<th scope="col">{words(name)}</th>' for name in ("methods", "seeds", *SETTINGS))
+    heads = "".join(f'<th scope="col">{words(name)}</th>' for name in ("methods", "seeds", *own))
     table = f'<table class="settings"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>'
     results = [result for summary in section.summaries for result in summary.results]
-    digests = spelled(str(one.run.data)[:16] for one in results if one.run.data)
+    digests = spelled(digest[:16] for one in results if (digest := one.run.config().get("data")))
     made = facts(
         (
             ("data", section.source + (digests and f", SHA-256 {digests}…")),
-            ("network", section.benchmark.model),
+            ("network", section.run.network),
             *((name, tallied(found)) for name, found in _circumstances(results).items()),
         )
     )
@@ -69,38 +67,24 @@ def protocol(sections: Sequence[Section]) -> str:
     )
 
 
-def _settings(summary: Summary) -> dict[str, Any]:
-    tasks = max(result.run.tasks for result in summary.results)
-    return {name: tasks if name == "tasks" else summary.config[name] for name in SETTINGS}
-
-
-def _own_settings(section: Section) -> dict[str, Any]:
-    """The benchmark's, and the defaults of a run where it has none."""
-    defaults = Run.defaults()
-    own = {name: getattr(section.benchmark, name, defaults.get(name)) for name in SETTINGS}
-    return own | {"model": None}
-
-
 def _run_command(section: Section, methods: Sequence[str], seeds: Sequence[int], settings: dict[str, Any]) -> str:
-    benchmark = section.benchmark
-    name = benchmark.name if get_benchmark(benchmark.name) is benchmark else benchmark.id
-    parts = ["adalin", "run", name, "--methods", *methods, "--seeds", *map(str, seeds)]
-    own = _own_settings(section)
+    parts = [*section.run.command, "--methods", *methods, "--seeds", *map(str, seeds)]
+    own = section.run.own_settings()
     for setting, value in settings.items():
         if value != own[setting] and value is not None:
-            parts += [f"--{setting.replace('_', '-')}", str(value)]
+            parts += [f"--{setting.replace('_', '-')}", *([] if value is True else [str(value)])]
     return shlex.join([*parts, *(["--data", BUNDLED] if section.bundled else [])])
 
 
 def _deviations(section: Section) -> list[str]:
     """Settings that are not the benchmark's own, with the methods that have them."""
     found: dict[tuple[str, Any], list[str]] = {}
-    own = _own_settings(section)
+    own = section.run.own_settings()
     for summary in section.summaries:
-        for name, value in _settings(summary).items():
+        for name, value in summary.run.settings().items():
             if value != own[name]:
                 found.setdefault((name, value), []).append(summary.label)
-    benchmark = section.benchmark.id
+    benchmark = section.run.benchmark
     texts = [f"{benchmark}: {section.source} in place of the full data set."] if section.bundled else []
     for (name, value), labels in found.items():
         who = "all methods" if len(labels) == len(section.summaries) else spelled(labels)

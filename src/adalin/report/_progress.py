@@ -1,5 +1,6 @@
 """What a person sees while runs are trained: a live table with the time left, or plain lines without a terminal."""
 
+import math
 from collections.abc import Sequence
 from statistics import mean
 from types import TracebackType
@@ -11,7 +12,8 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from adalin.report._summary import label_runs
-from adalin.training import Run
+from adalin.report._table import short_number
+from adalin.training import AnyRun
 
 COLUMNS = 8
 """How many of the last tasks the live table shows."""
@@ -20,13 +22,14 @@ COLUMNS = 8
 class RunProgress:
     """Takes the events of training; use as a context manager and pass `report` on."""
 
-    def __init__(self, runs: Sequence[Run], console: Console) -> None:
+    def __init__(self, runs: Sequence[AnyRun], console: Console) -> None:
         self._console = console
         self._labels = label_runs(runs)
         self._seeds: dict[str, int] = {}
         for run in runs:
             self._seeds[self._name(run)] = self._seeds.get(self._name(run), 0) + 1
-        self._accuracies: dict[str, dict[int, list[float]]] = {name: {} for name in self._seeds}
+        self._scores: dict[str, dict[int, list[float]]] = {name: {} for name in self._seeds}
+        self._score = runs[0].score.replace("_", " ").removeprefix("online ") if runs else ""
         self.errors: list[str] = []
         self.made_no_step = True
         self._bar = Progress(
@@ -54,7 +57,7 @@ class RunProgress:
         if self._console.is_terminal:
             self._live.stop()
 
-    def report(self, event: str, run: Run, details: dict[str, Any]) -> None:
+    def report(self, event: str, run: AnyRun, details: dict[str, Any]) -> None:
         """Takes one event, as `execute` gives them."""
         name = self._name(run)
         if event == "resumed":  # was done before: not part of the work, or the time left would be wrong
@@ -64,13 +67,14 @@ class RunProgress:
             self._bar.advance(self._total, details["steps"])
             self.made_no_step = False
         elif event == "row":
-            accuracies = self._accuracies[name].setdefault(details["task"], [])
-            accuracies.append(details["online_accuracy"])
-            if len(accuracies) == self._seeds[name] and not self._console.is_terminal:
+            scores = self._scores[name].setdefault(details["task"], [])
+            score = details[run.score]  # None if no episode ended
+            scores.append(math.nan if score is None else score)
+            if len(scores) == self._seeds[name] and not self._console.is_terminal:
                 left = self._bar.tasks[0].time_remaining
                 time_left = "" if left is None else f"  about {duration(left)} left"
                 task = f"task {details['task'] + 1:>3}"
-                self._console.print(f"{task}  {name:<16}  accuracy {mean(accuracies):.3f}{time_left}")
+                self._console.print(f"{task}  {name:<16}  {self._score} {short_number(mean(scores))}{time_left}")
         elif event == "diverged":
             where = f"task {details['task'] + 1}, step {details['step']}"
             self._console.print(f"{name} with seed {run.seed} diverged in {where}: outputs are not finite")
@@ -79,15 +83,15 @@ class RunProgress:
         elif event == "error" and details["message"] not in self.errors:
             self.errors.append(details["message"])
 
-    def _name(self, run: Run) -> str:
+    def _name(self, run: AnyRun) -> str:
         return self._labels[run.folder.parent]
 
     def _view(self) -> Group:
-        latest = max((task for tasks in self._accuracies.values() for task in tasks), default=0)
+        latest = max((task for tasks in self._scores.values() for task in tasks), default=0)
         shown = range(max(0, latest - COLUMNS + 1), latest + 1)
-        table = Table("accuracy in task", *(str(task + 1) for task in shown), box=None)
-        for name, tasks in self._accuracies.items():
-            cells = [f"{mean(tasks[task]):.2f}" if task in tasks else "" for task in shown]
+        table = Table(f"{self._score} in task", *(str(task + 1) for task in shown), box=None)
+        for name, tasks in self._scores.items():
+            cells = [short_number(mean(tasks[task])) if task in tasks else "" for task in shown]
             table.add_row(name, *cells)
         return Group(table, self._bar)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adalin.training import Result, Run
+from adalin.training import AnyRun, Result
 
 Values = NDArray[np.float64]
 
@@ -38,8 +38,14 @@ class Summary:
         going = [len(result.rows) for result in self.results if result.state != "diverged"]
         return min(going) if going else max(len(result.rows) for result in self.results)
 
-    def values(self, metric: str = "online_accuracy") -> Values:
-        """(seeds, tasks), NaN where a run has no such number, as after it diverged."""
+    @property
+    def run(self) -> AnyRun:
+        """That of the seed with the most tasks."""
+        return max((result.run for result in self.results), key=lambda run: run.tasks)
+
+    def values(self, metric: str | None = None) -> Values:
+        """(seeds, tasks) of the score or another metric, NaN where a run has no number, as after it diverged."""
+        metric = metric or self.run.score
         table = np.full((len(self.results), self.tasks), np.nan)
         for line, result in zip(table, self.results, strict=True):
             for task, row in enumerate(result.rows[: self.tasks]):
@@ -51,7 +57,7 @@ class Summary:
         """Whether any of the runs has this number."""
         return bool(np.isfinite(self.values(metric)).any())
 
-    def total(self, metric: str = "online_accuracy") -> Values:
+    def total(self, metric: str | None = None) -> Values:
         """Of each seed that got that far, the mean over the tasks that have such a number."""
         values = self.values(metric)
         return np.array([np.nanmean(line) for line in values if len(line) and np.isfinite(line[-1])])
@@ -77,7 +83,7 @@ def summarise(results: Sequence[Result]) -> list[Summary]:
     return [Summary(labels[folder], members) for folder, members in settings.items()]
 
 
-def label_runs(runs: Sequence[Run]) -> dict[Path, str]:
+def label_runs(runs: Sequence[AnyRun]) -> dict[Path, str]:
     """A name for each setting, by the folder of its runs: the method, and what differs from others with that method."""
     configs = {run.folder.parent: run.config() for run in runs}
     labels = {}

@@ -11,18 +11,20 @@ from adalin.training import Result
 
 
 def results_table(summaries: Sequence[Summary], title: str) -> Table:
-    """Per setting: online accuracy in the first and last task and over all, and how far its runs are."""
-    tested = any(summary.has("test_accuracy") for summary in summaries)
+    """Per setting: the score in the first and last task and over all, and how far its runs are."""
+    test_score = summaries[0].run.test_score if summaries else ""
+    tested = any(summary.has(test_score) for summary in summaries)
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("method", overflow="fold")
-    for name in ("seeds", "task 1", "last", "all tasks", *(["all tasks, test"] if tested else [])):
+    heads = ["seeds", "task 1", "last", "all tasks"]
+    for name in [*heads, f"all tasks, {test_score.partition('_')[0]}"] if tested else heads:
         table.add_column(name, justify="right")
     table.add_column("runs")
     for summary in summaries:
         values = summary.values()
         ends = (values[:, 0], values[:, -1]) if summary.tasks else ()
         cells = [_mean(end[np.isfinite(end)]) for end in ends] or ["-", "-"]
-        cells += [spread(summary.total(metric)) for metric in ("online_accuracy", "test_accuracy")[: 1 + tested]]
+        cells += [spread(summary.total(metric)) for metric in (None, test_score)[: 1 + tested]]
         states = dict.fromkeys(state_text(result) for result in summary.results)
         table.add_row(summary.label, str(len(summary.results)), *cells, ", ".join(states))
     return table
@@ -37,9 +39,17 @@ def state_text(result: Result) -> str:
 
 
 def _mean(values: Values) -> str:
-    return f"{values.mean():.3f}" if len(values) else "-"
+    return short_number(values.mean()) if len(values) else "-"
 
 
 def spread(values: Values) -> str:
     """Mean and sample standard deviation, which one value has not."""
-    return f"{values.mean():.3f} ± {values.std(ddof=1):.3f}" if len(values) > 1 else _mean(values)
+    if len(values) < 2:
+        return _mean(values)
+    mean, deviation = values.mean(), values.std(ddof=1)
+    return f"{short_number(mean)} ± {short_number(deviation, like=mean)}"
+
+
+def short_number(value: float, *, like: float | None = None) -> str:
+    """Accuracies with three digits, returns without any; a deviation `like` its mean."""
+    return f"{value:.3f}" if abs(value if like is None else like) < 10 else f"{value:,.0f}"

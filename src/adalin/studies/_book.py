@@ -12,8 +12,10 @@ from adalin.methods import Method
 from adalin.methods._activations import AdaLin, NoGate
 from adalin.report._statistics import Values, fill_diverged
 from adalin.report._summary import Summary
+from adalin.rl import SACRun
 from adalin.streams import Benchmark, get_benchmark
 from adalin.studies._paper import SWEEP_SEEDS, hyper_parameters
+from adalin.training import Run
 
 LEAST_TASKS = 10
 """Within so many tasks ReLU loses its plasticity on random labels; fewer say nothing."""
@@ -46,11 +48,10 @@ class Book:
     """Those summaries that have the paper's hyper-parameters; of seeds, those that chose none of them, if there are."""
 
     def __init__(self, summaries: Sequence[Summary]) -> None:
-        self._summaries = [kept for summary in summaries if (kept := _for_claims(summary)) is not None]
-
-    def benchmarks(self) -> set[str]:
-        """The names of those that were run."""
-        return {_benchmark(summary).name for summary in self._summaries}
+        on_streams = [summary for summary in summaries if isinstance(summary.run, Run)]
+        self._summaries = [kept for summary in on_streams if (kept := _for_claims(summary)) is not None]
+        self.sac = [summary for summary in summaries if isinstance(summary.run, SACRun)]
+        """Those of SAC."""
 
     def find(self, benchmark: str, method: str) -> Summary | None:
         """A method at the scale nearest to the paper's, with the most tasks; None if it was not run."""

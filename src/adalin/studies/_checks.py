@@ -263,24 +263,6 @@ class Alike(Check):
         return outcome, f"largest difference: {largest} = {differences[largest]}; {evidence.note}"
 
 
-@dataclass(frozen=True)
-class NotRun(Check):
-    """Stands for a comparison of runs that cannot be made yet."""
-
-    prefix: str
-    """Of the benchmarks' names."""
-    what: str
-
-    @property
-    def statement(self) -> str:
-        return self.what
-
-    def measure(self, book: Book) -> tuple[Outcome, str]:
-        if found := sorted(name for name in book.benchmarks() if name.startswith(self.prefix)):
-            raise MissingError(f"there are runs of {', '.join(found)}, which nothing here judges yet")
-        raise MissingError(f"not run yet: no runs of a benchmark {self.prefix}...")
-
-
 def within(interval: Interval, low: float = -math.inf, high: float = math.inf) -> Outcome:
     """Whether an estimate is between two numbers; undecided if its interval reaches over one of them."""
     if low < interval.low and interval.high < high:

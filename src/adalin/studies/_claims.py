@@ -16,10 +16,10 @@ from adalin.studies._checks import (
     Comparable,
     Highest,
     LowestOverall,
-    NotRun,
     Plasticity,
 )
 from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS
+from adalin.studies._replay_ratio import ENVIRONMENTS, GapGrows
 
 STEEP = 0.1
 """A "steep" fall of sign entropy: a tenth at least."""
@@ -125,7 +125,7 @@ CLAIMS = (
     Claim(
         "C11",
         "The gap between AdaLin and ReLU in SAC grows with the replay ratio.",
-        (NotRun("sac", "the return of adalin minus that of baseline grows with the replay ratio"),),
+        tuple(GapGrows(environment) for environment in ENVIRONMENTS),
     ),
     Claim(
         "C12",

@@ -29,7 +29,7 @@ class Panel:
     summaries: Sequence[Summary]
 
 
-def curves(panels: Sequence[Panel], metric: str = "online_accuracy") -> Figure:
+def curves(panels: Sequence[Panel], metric: str | None = None) -> Figure:
     """A panel per benchmark, one legend for all."""
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
@@ -39,7 +39,7 @@ def curves(panels: Sequence[Panel], metric: str = "online_accuracy") -> Figure:
     for axes, panel in zip(grid.flat, panels, strict=False):
         draw_curves(axes, panel.summaries, metric)
         axes.set_title(panel.title, loc="left", fontsize="medium", fontweight="bold")
-        if not any(summary.has(metric) for summary in panel.summaries):
+        if not any(summary.has(metric or summary.run.score) for summary in panel.summaries):
             axes.text(0.5, 0.5, "no run yet", transform=axes.transAxes, ha="center", color=GREY)
         labels |= {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     for axes in grid.flat[len(panels) :]:

@@ -11,7 +11,6 @@ from adalin.report import Picture, Summary, Verdict, by_benchmark, duration, sav
 from adalin.report._page_origin import short_commits
 from adalin.report._statistics import fill_diverged, plasticity_slope
 from adalin.report._table import spread
-from adalin.streams import get_benchmark
 from adalin.studies._book import SMALLER
 from adalin.studies._claims import judge_claims
 from adalin.studies._paper import PAPER_HOURS
@@ -109,8 +108,11 @@ def _accuracy_tables(results: Sequence[Result]) -> list[str]:
     tables = []
     for (benchmark, source), summaries in by_benchmark(results).items():
         rows = [_accuracy_row(summary) for summary in summaries]
-        heads = ("method", "seeds", "tasks", "first task", "last task", "all tasks", "test, all tasks", "slope")
-        tables.append(f"**{benchmark}** on {source}\n\n{_table(heads, rows)}")
+        run = summaries[0].run
+        test = f"{run.test_score.partition('_')[0]}, all tasks"
+        heads = ("method", "seeds", "tasks", "first task", "last task", "all tasks", test, "slope")
+        scored = run.score.replace("_", " ")
+        tables.append(f"**{benchmark}** on {source}: {scored}\n\n{_table(heads, rows)}")
     return tables
 
 
@@ -119,16 +121,21 @@ def _accuracy_row(summary: Summary) -> list[str]:
     seeds = f"{len(summary.results)}" + (f" ({diverged} diverged)" if diverged else "")
     if not summary.tasks:
         return [summary.label, seeds, "0", *["-"] * 5]
+    test_score = summary.run.test_score
+    if not summary.run.score.endswith("accuracy"):
+        values = summary.values()
+        cells = [spread(own) for own in (values[:, 0], values[:, -1], summary.total(), summary.total(test_score))]
+        return [summary.label, seeds, str(summary.tasks), *cells, ""]
     values = fill_diverged(summary.values())
     cells = [f"{values[:, 0].mean():.3f}", f"{values[:, -1].mean():.3f}", spread(values.mean(1))]
-    tested = fill_diverged(summary.values("test_accuracy"))
-    cells.append(spread(tested.mean(1)) if summary.has("test_accuracy") else "")
+    tested = fill_diverged(summary.values(test_score))
+    cells.append(spread(tested.mean(1)) if summary.has(test_score) else "")
     return [summary.label, seeds, str(summary.tasks), *cells, str(plasticity_slope(values))]
 
 
 def _cost_table(results: Sequence[Result]) -> str:
     rows = []
-    for (benchmark, _), summaries in by_benchmark(results).items():
+    for summaries in by_benchmark(results).values():
         members = [result for summary in summaries for result in summary.results]
         steps = sum(result.run.steps_of(len(result.rows)) for result in members)
         timed = [result for result in members if result.core_seconds]
@@ -137,7 +144,7 @@ def _cost_table(results: Sequence[Result]) -> str:
         time = f"{duration(seconds)} for {len(timed)} runs, {own / seconds:,.0f} steps/s" if seconds else "not measured"
         machines = dict.fromkeys(result.manifest.get("machine", {}).get("cpu", "unknown") for result in members)
         commits = dict.fromkeys(commit for result in members for commit in short_commits(result.manifest))
-        name = get_benchmark(benchmark).name
+        name = summaries[0].run.benchmark_name
         cells = (f"{steps:,}", time, ", ".join(machines), ", ".join(commits), PAPER_HOURS.get(name, ""))
         rows.append([name, str(len(members)), *cells])
     heads = ("benchmark", "runs", "model-steps", "time of one core", "machine", "commit", "the paper's time")

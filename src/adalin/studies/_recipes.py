@@ -11,9 +11,11 @@ from matplotlib.figure import Figure
 
 from adalin.nn._bases import did_you_mean
 from adalin.report import summarise
+from adalin.streams import get_benchmark
 from adalin.studies._drawings import Panel, curves, derivative, heat_maps, mechanism, overhead
 from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, REPORT_SEEDS, SWEEP_SEEDS, hyper_parameters
-from adalin.training import Result, Run, define_runs
+from adalin.studies._replay_ratio import SACPart, sac_parts
+from adalin.training import AnyRun, Result, Run, define_runs
 
 _NARROW: dict[str, Any] = {"model": "resnet18-narrow", "batch_size": 50, "lr": 1e-2, "steps": 300}
 """What two cores can do of the ResNet-18: an eighth of its channels, fewer and smaller steps, a larger step size."""
@@ -50,6 +52,11 @@ class Part:
     """By default the benchmark's name."""
     settings: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def dataset(self) -> str | None:
+        """The name of the data set that it needs."""
+        return get_benchmark(self.benchmark).dataset
+
     def runs(self, budget: str, seeds: Sequence[int], data: str | Path | None) -> list[Run]:
         """With the paper's hyper-parameters, which are not the same for all methods."""
         groups: dict[tuple[Any, ...], list[str]] = {}
@@ -69,25 +76,27 @@ class Recipe:
     name: str
     title: str
     draw: Callable[[Sequence[Panel]], Figure]
-    parts: tuple[Part, ...] = ()
+    parts: tuple[Part | SACPart, ...] = ()
     claims: tuple[str, ...] = ()
     """Those that its runs are for."""
 
     def runs(
         self, budget: str, *, seeds: Sequence[int] = REPORT_SEEDS, data: str | Path | None = None
-    ) -> list[list[Run]]:
+    ) -> list[list[AnyRun]]:
         """Those of each part; parts may share some."""
         if chosen_on := sorted(set(seeds) & set(SWEEP_SEEDS)):
             raise ValueError(f"seeds {chosen_on} are for choosing hyper-parameters; report on others")
-        return [part.runs(budget, seeds, data) for part in self.parts]
+        return [list(part.runs(budget, seeds, data)) for part in self.parts]
 
-    def figure(self, runs: Sequence[Sequence[Run]], results: Sequence[Result]) -> Figure:
+    def figure(self, runs: Sequence[Sequence[AnyRun]], results: Sequence[Result]) -> Figure:
         """Drawn from what has come of those runs so far."""
         found = {result.run.folder: result for result in results}
         panels = []
         for part, wanted in zip(self.parts, runs, strict=True):
+            if not wanted:  # which a budget may do without
+                continue
             summaries = summarise([found[run.folder] for run in wanted if run.folder in found])
-            panels.append(Panel(part.title or part.benchmark, summaries))
+            panels.append(Panel(part.title or wanted[0].benchmark_name, summaries))
         return self.draw(panels)
 
 
@@ -144,6 +153,13 @@ _RECIPES = (
         partial(curves, metric="test_accuracy"),
         (Part("class-incremental-cifar100", ("baseline", "adalin", "crelu", "fourier")),),
         ("C10",),
+    ),
+    Recipe(
+        "replay-ratio",
+        "SAC on MuJoCo with replay ratios 1, 2 and 4, ReLU and AdaLin (figure 7)",
+        curves,
+        sac_parts(),
+        ("C11",),
     ),
     Recipe(
         "other-activations",

@@ -1,5 +1,6 @@
 """Training: the engine, exact checkpoints, and the folder of a run."""
 
+from adalin.training._any_run import AnyRun, read_run
 from adalin.training._api import Result, define_runs, find_results, run
 from adalin.training._execute import check_workers, execute
 from adalin.training._hardware import Hardware
@@ -10,6 +11,7 @@ from adalin.training._run_folder import RunFolder, RunFolderError
 
 __all__ = [
     "PRESETS",
+    "AnyRun",
     "Hardware",
     "Plan",
     "Preset",
@@ -22,5 +24,6 @@ __all__ = [
     "execute",
     "find_results",
     "plan",
+    "read_run",
     "run",
 ]

@@ -7,19 +7,20 @@ from typing import Any
 
 from adalin.data import Dataset, load
 from adalin.streams import get_benchmark
+from adalin.training._any_run import AnyRun, Report, read_run
 from adalin.training._execute import execute
 from adalin.training._hardware import Hardware
 from adalin.training._preset import get_preset
 from adalin.training._run import Run
 from adalin.training._run_folder import RunFolder, RunFolderError
-from adalin.training._train import Report, missing_rows
+from adalin.training._train import missing_rows
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
     """What has come of a run so far."""
 
-    run: Run
+    run: AnyRun
     rows: list[dict[str, Any]]
     """One per finished task."""
     position: dict[str, Any]
@@ -29,13 +30,14 @@ class Result:
     """What it has taken; 0 if nobody knows."""
 
     @classmethod
-    def open(cls, folder: RunFolder, run: Run | None = None) -> "Result":
+    def open(cls, folder: RunFolder, run: AnyRun | None = None) -> "Result":
         """Read a folder; without a run, as the one with as many tasks as were ever asked for."""
         manifest = folder.manifest()
         try:
             if run is None:
                 starts = (manifest, *manifest.get("resumed", ()))
-                run = Run(**folder.config(), tasks=max(start["tasks"] for start in starts if "tasks" in start))
+                tasks = max(start["tasks"] for start in starts if "tasks" in start)
+                run = read_run({**folder.config(), "tasks": tasks})
             source = manifest["data"] and manifest["data"]["source"]
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             hint = "; if a plugin brings it, name that with --plugin" if str(error).startswith("unknown ") else ""
@@ -52,9 +54,9 @@ class Result:
 
     @property
     def source(self) -> str:
-        """The data it was trained on, for people."""
+        """The data or simulator it was trained on, for people."""
         data = self.manifest["data"]
-        return "its own data" if data is None else data["source"]
+        return self.run.source if data is None else data["source"]
 
     @property
     def state(self) -> str:
@@ -133,7 +135,7 @@ def run(
     runs, _ = define_runs(benchmark, methods, seeds, data=data, **settings)
     errors: list[str] = []
 
-    def watch(event: str, run: Run, details: dict[str, Any]) -> None:
+    def watch(event: str, run: AnyRun, details: dict[str, Any]) -> None:
         if event == "error":
             errors.append(details["message"])
         report(event, run, details)

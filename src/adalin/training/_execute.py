@@ -16,25 +16,20 @@ from typing import Any
 
 import torch
 
-from adalin.data import load
-from adalin.streams import get_benchmark
+from adalin.training._any_run import AnyRun, Report
 from adalin.training._hardware import Hardware
-from adalin.training._manifest import manifest
-from adalin.training._run import Run
 from adalin.training._run_folder import RunFolder, RunFolderError, check_writable
-from adalin.training._train import MAX_STACK, Report, Streams, train_runs
+from adalin.training._train import MAX_STACK
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 LOCK_SECONDS = 10.0
 """How long to wait for a folder whose process was just killed."""
-BYTES_PER_RUN = 4_000_000
-"""Of rows and checkpoints, that must be free for each new run."""
 
 
-def make_stacks(runs: Sequence[Run], workers: int) -> list[list[Run]]:
+def make_stacks(runs: Sequence[AnyRun], workers: int) -> list[list[AnyRun]]:
     """Groups of runs that may be trained together, enough to keep all workers busy."""
-    kinds: dict[tuple[Any, ...], list[Run]] = {}
-    for run in sorted(runs, key=lambda run: (run.method, run.lr, run.seed)):
+    kinds: dict[tuple[Any, ...], list[AnyRun]] = {}
+    for run in sorted(runs, key=lambda run: str(run.folder)):
         kinds.setdefault(run.stack_key, []).append(run)
     stacks = []
     for members in kinds.values():
@@ -45,7 +40,7 @@ def make_stacks(runs: Sequence[Run], workers: int) -> list[list[Run]]:
 
 
 def execute(
-    runs: Sequence[Run],
+    runs: Sequence[AnyRun],
     *,
     out: Path,
     data: str | Path | None = None,
@@ -62,7 +57,7 @@ def execute(
     check_workers(workers)
     if not checkpoint_seconds >= 0:
         raise ValueError(f"checkpoint-seconds must be a number of at least 0, not {checkpoint_seconds}")
-    check_writable(out, needed_bytes=sum(not (out / run.folder).exists() for run in runs) * BYTES_PER_RUN)
+    check_writable(out, needed_bytes=sum(run.disk_bytes for run in runs if not (out / run.folder).exists()))
     stacks = make_stacks(runs, workers)
     settings: dict[str, Any] = {
         "out": out,
@@ -88,7 +83,7 @@ def check_workers(workers: int) -> None:
 
 
 def train_stack(
-    runs: Sequence[Run],
+    runs: Sequence[AnyRun],
     *,
     out: Path,
     data: str | Path | None,
@@ -99,26 +94,20 @@ def train_stack(
 ) -> None:
     """One stack in this process. What goes wrong is reported and ends this stack only."""
     try:
-        name = get_benchmark(runs[0].benchmark).dataset
-        dataset = None if name is None else load(name, data)
-        streams = Streams(dataset)
         with ExitStack() as locks:
-            folders = []
-            for run in runs:
-                if dataset is not None and run.data != dataset.sha256:
-                    raise ValueError(f"{run.folder} was defined for other data than {dataset.source}")
+
+            def open_folder(run: AnyRun, manifest: dict[str, Any]) -> RunFolder | None:
                 folder = RunFolder(out / run.folder)
                 try:
                     locks.enter_context(folder.lock(wait=LOCK_SECONDS))
-                    made = manifest(run, dataset, hardware, threads=torch.get_num_threads())
-                    folder.create_or_check(run.config(), made, Run.defaults())
+                    folder.create_or_check(run.config(), manifest, run.defaults())
                 except (ValueError, RunFolderError) as error:  # the others can go on
                     report("error", run, {"message": str(error)})
-                else:
-                    folders.append((run, folder))
-            del dataset  # a hundred megabytes or two that streams do not need
+                    return None
+                return folder
+
             options: dict[str, Any] = {"checkpoint_seconds": checkpoint_seconds, "hardware": hardware}
-            train_runs(folders, streams, report=report, stop=stop, **options)
+            runs[0].train(runs, open_folder, data=data, report=report, stop=stop, **options)
     except (ValueError, RunFolderError) as error:
         for run in runs:
             report("error", run, {"message": str(error)})
@@ -131,10 +120,15 @@ class _Pool:
     """Worker processes that get one stack after the other."""
 
     def __init__(
-        self, stacks: list[list[Run]], workers: int, settings: dict[str, Any], plugins: tuple[str, ...], report: Report
+        self,
+        stacks: list[list[AnyRun]],
+        workers: int,
+        settings: dict[str, Any],
+        plugins: tuple[str, ...],
+        report: Report,
     ) -> None:
         self._waiting, self._report = list(stacks), report
-        self._busy: dict[Connection, list[Run]] = {}
+        self._busy: dict[Connection, list[AnyRun]] = {}
         self._workers: dict[Connection, Any] = {}
         spawn = multiprocessing.get_context("spawn")  # torch and fork do not go together
         resource_tracker.ensure_running()  # now: it unblocks signals
@@ -195,7 +189,7 @@ def _work(connection: Connection, settings: dict[str, Any], plugins: tuple[str, 
     for plugin in plugins:
         import_module(plugin)
 
-    def report(event: str, run: Run, details: dict[str, Any]) -> None:
+    def report(event: str, run: AnyRun, details: dict[str, Any]) -> None:
         with suppress(OSError):  # the parent is gone; `stop` notices
             connection.send((event, run, details))
 

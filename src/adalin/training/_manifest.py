@@ -3,8 +3,10 @@
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -39,15 +41,27 @@ def manifest(run: Run, dataset: Dataset | None, hardware: Hardware, *, threads: 
         "tasks": run.tasks,
         "data": None if dataset is None else {"source": dataset.source, "sha256": dataset.sha256},
         "protocol": PROTOCOL if run.preset == "plain" else PROTOCOL | _preset_protocol(get_preset(run.preset)),
+        **made_with(threads=threads, device={} if run.is_mlp else _device(hardware)),
+    }
+
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def made_with(
+    *, threads: int, device: Mapping[str, Any] = _NOTHING, versions: Mapping[str, str] = _NOTHING
+) -> dict[str, Any]:
+    """Software and machine."""
+    return {
         "versions": {
             "python": platform.python_version(),
             "adalin": __version__,
             "torch": torch.__version__,
             "numpy": np.__version__,
+            **versions,
         },
         "commit": _commit(),
-        "machine": {"cpu": _cpu(), "cores": os.cpu_count(), "system": platform.system(), "threads": threads}
-        | ({} if run.is_mlp else _device(hardware)),
+        "machine": {"cpu": _cpu(), "cores": os.cpu_count(), "system": platform.system(), "threads": threads, **device},
     }
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from adalin.data import Dataset
+from adalin.training._any_run import AnyRun, Trial
 from adalin.training._execute import engine_settings, make_stacks
 from adalin.training._hardware import Hardware
 from adalin.training._run import Run
@@ -30,32 +31,32 @@ class Plan:
     """How many runs each stack has."""
 
 
-def plan(runs: Sequence[Run], dataset: Dataset | None, *, workers: int, hardware: Hardware | None = None) -> Plan:
+def plan(runs: Sequence[AnyRun], dataset: Dataset | None, *, workers: int, hardware: Hardware | None = None) -> Plan:
     """Train a little of each kind of stack in a temporary folder."""
     stacks = make_stacks(runs, workers)
-    seconds, disk, measured = 0.0, 0, dict[Any, tuple[float, float, int, int]]()
+    seconds, disk, trials = 0.0, 0, dict[Any, Trial]()
     with engine_settings():
         for stack in stacks:
-            # Networks that are trained one after the other take as long alone; trying all of them may take minutes.
-            tried = stack if stack[0].is_mlp else stack[:1]
-            kind = (stack[0].stack_key, tuple(run.method for run in tried))
-            if kind not in measured:
-                measured[kind] = _try(tried, dataset, hardware)
-            per_step, per_task, row, checkpoint = measured[kind]
+            kind = tuple(run.folder.parent for run in stack)
+            if kind not in trials:
+                trials[kind] = stack[0].try_out(stack, dataset, hardware)
+            trial = trials[kind]
             steps = sum(run.total_steps for run in stack)
             tasks = sum(run.tasks for run in stack)
-            seconds += steps * per_step + tasks * per_task
-            disk += tasks * row + len(stack) * 2 * checkpoint
+            seconds += steps * trial.seconds_per_step + tasks * trial.seconds_per_task
+            disk += tasks * trial.row_bytes + len(stack) * 2 * trial.checkpoint_bytes
     busy = min(workers, len(stacks))
     total = sum(run.total_steps for run in runs)
     return Plan(total, seconds / busy, disk, tuple(len(stack) for stack in stacks))
 
 
-def _try(stack: Sequence[Run], dataset: Dataset | None, hardware: Hardware | None) -> tuple[float, float, int, int]:
-    """Seconds per step and per task's end of one run, and bytes of a row and of a checkpoint."""
+def try_streams(stack: Sequence[Run], dataset: Dataset | None, hardware: Hardware | None) -> Trial:
+    """For runs on streams."""
+    # Networks that are trained one after the other take as long alone; trying all of them may take minutes.
+    stack = stack if stack[0].is_mlp else stack[:1]
     moments: list[tuple[float, int]] = []
 
-    def note(event: str, run: Run, details: dict[str, Any]) -> None:
+    def note(event: str, run: AnyRun, details: dict[str, Any]) -> None:
         if event == "steps":
             moments.append((time.perf_counter(), details["steps"]))
 
@@ -89,4 +90,4 @@ def _try(stack: Sequence[Run], dataset: Dataset | None, hardware: Hardware | Non
     if not rest:
         raise ValueError(f"{stack[0].method} diverges at once: there is nothing to plan with")
     steps = sum(steps for _, steps in rest)
-    return (rest[-1][0] - start) / steps, per_task, row, checkpoint
+    return Trial((rest[-1][0] - start) / steps, per_task, row, checkpoint)

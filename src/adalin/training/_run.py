@@ -1,32 +1,35 @@
 """A run: what defines it, and nothing else."""
 
-import hashlib
-import json
-import re
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
 from adalin._seeds import seeded
-from adalin.data import Dataset
+from adalin.data import Dataset, load
 from adalin.methods import Method
 from adalin.models import INITS, check_model, make_model
 from adalin.nn._bases import did_you_mean
 from adalin.streams import SCALINGS, Benchmark, Stream, get_benchmark
-from adalin.training._hardware import PRECISIONS
+from adalin.training._any_run import AnyRun, OpenFolder, Report, Trial
+from adalin.training._hardware import PRECISIONS, Hardware
 from adalin.training._preset import get_preset
 
+SETTINGS = ("tasks", "epochs", "lr", "batch_size", "images", "inputs", "init", "steps", "clip", "model", "preset")
 MAX_LR = 3e38  # more is not finite in float32
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
-    """(benchmark, method, hyper-parameters, seed). Its numbers do not depend on anything else."""
+class Run(AnyRun):
+    """A method on a stream of tasks: (benchmark, method, hyper-parameters, seed)."""
+
+    score: ClassVar[str] = "online_accuracy"
+    test_score: ClassVar[str] = "test_accuracy"
 
     benchmark: str
     """A benchmark's id with its version."""
@@ -60,11 +63,7 @@ class Run:
     def __post_init__(self) -> None:
         benchmark = get_benchmark(self.benchmark)
         counts = {"seed": 0, "tasks": 1, "epochs": 1, "batch_size": 1, "images": 1}
-        for name, least in (counts if self.steps is None else counts | {"steps": 1}).items():
-            value = getattr(self, name)
-            if not isinstance(value, SupportsIndex) or isinstance(value, bool) or value.__index__() < least:
-                raise ValueError(f"{name.replace('_', '-')} must be a whole number of at least {least}, not {value!r}")
-            object.__setattr__(self, name, value.__index__())  # of NumPy's integers too
+        self.check_counts(counts if self.steps is None else counts | {"steps": 1})
         if not (isinstance(self.lr, float | int) and 0 < self.lr < MAX_LR):
             raise ValueError(f"lr must be a positive number, not {self.lr!r}")
         if self.clip is not None and not (isinstance(self.clip, float | int) and 0 < self.clip < MAX_LR):
@@ -116,27 +115,6 @@ class Run:
         values |= {name: value for name, value in settings.items() if value is not None}
         return cls(benchmark=chosen.id, method=method, seed=seed, **values)
 
-    def config(self) -> dict[str, Any]:
-        """What is fixed for good: all but the number of tasks."""
-        return {name: value for name, value in asdict(self).items() if name != "tasks"}
-
-    @classmethod
-    def defaults(cls) -> dict[str, Any]:
-        """Of the settings that have one."""
-        return {field.name: field.default for field in fields(cls) if field.default is not MISSING}
-
-    @property
-    def folder(self) -> Path:
-        """Where it goes below the folder of all runs."""
-        # Settings at their default are left out, so that a new one does not rename the folders of old runs.
-        defaults = self.defaults()
-        shared = {
-            name: value for name, value in self.config().items() if name != "seed" and value != defaults.get(name)
-        }
-        digest = hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()[:8]
-        method = re.sub(r"[^A-Za-z0-9.+_-]", "_", self.method)
-        return Path(self.benchmark, f"{method}-{digest}", f"seed-{self.seed}")
-
     def images_in(self, task: int) -> int:
         """How many images a task is trained on."""
         return self.images * (task + 1 if self._benchmark.grows else 1)
@@ -148,11 +126,6 @@ class Run:
     def steps_of(self, tasks: int) -> int:
         """Gradient steps of the first tasks together."""
         return sum(self.steps_in(task) for task in range(tasks))
-
-    @property
-    def total_steps(self) -> int:
-        """Gradient steps from the start to the end."""
-        return self.steps_of(self.tasks)
 
     @property
     def is_mlp(self) -> bool:
@@ -173,10 +146,74 @@ class Run:
     def _benchmark(self) -> Benchmark:
         return get_benchmark(self.benchmark)
 
-    @cached_property
-    def parsed_method(self) -> Method:
-        """The method that the text stands for."""
-        return Method.parse(self.method)
+    @property
+    def benchmark_name(self) -> str:
+        return self._benchmark.name
+
+    @property
+    def dataset_name(self) -> str | None:
+        return self._benchmark.dataset
+
+    @property
+    def about(self) -> str:
+        return self._benchmark.summary
+
+    @property
+    def network(self) -> str:
+        return self.model or self._benchmark.model
+
+    @property
+    def command(self) -> list[str]:
+        name = self._benchmark.name
+        return ["adalin", "run", name if get_benchmark(name) is self._benchmark else self.benchmark]
+
+    def settings(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in SETTINGS}
+
+    def own_settings(self) -> dict[str, Any]:
+        defaults = self.defaults()
+        return {name: getattr(self._benchmark, name, defaults.get(name)) for name in SETTINGS} | {"model": None}
+
+    @property
+    def disk_bytes(self) -> int:
+        is_large = (self.model or self._benchmark.model) == "resnet18"
+        return 300_000_000 if is_large else super().disk_bytes
+
+    @classmethod
+    def try_out(cls, runs: Sequence["Run"], dataset: Dataset | None, hardware: Hardware | None) -> Trial:
+        from adalin.training._plan import try_streams  # here, as it trains runs
+
+        return try_streams(runs, dataset, hardware)
+
+    @classmethod
+    def train(
+        cls,
+        runs: Sequence["Run"],
+        open_folder: OpenFolder,
+        *,
+        data: str | Path | None,
+        report: Report,
+        stop: Callable[[], bool],
+        checkpoint_seconds: float,
+        hardware: Hardware,
+    ) -> None:
+        # Here, as those are defined by runs.
+        from adalin.training._manifest import manifest
+        from adalin.training._train import Streams, train_runs
+
+        name = runs[0].dataset_name
+        dataset = None if name is None else load(name, data)
+        streams = Streams(dataset)
+        folders = []
+        for run in runs:
+            if dataset is not None and run.data != dataset.sha256:
+                raise ValueError(f"{run.folder} was defined for other data than {dataset.source}")
+            folder = open_folder(run, manifest(run, dataset, hardware, threads=torch.get_num_threads()))
+            if folder is not None:
+                folders.append((run, folder))
+        del dataset  # a hundred megabytes or two that streams do not need
+        options: dict[str, Any] = {"checkpoint_seconds": checkpoint_seconds, "hardware": hardware}
+        train_runs(folders, streams, report=report, stop=stop, **options)
 
     def make_stream(self, dataset: Dataset | None) -> Stream:
         """The tasks of this run."""

@@ -16,6 +16,7 @@ from adalin._seeds import generator
 from adalin.data import Dataset
 from adalin.metrics import Probe, measure
 from adalin.streams import Stream, Task
+from adalin.training._any_run import Report
 from adalin.training._hardware import Hardware
 from adalin.training._mlp_stack import MLPStack
 from adalin.training._module_stack import ModuleStack
@@ -37,14 +38,6 @@ CHUNK_SECONDS = 2.0
 """A signal is answered, and a checkpoint made, between pieces of an epoch that take about this long."""
 FIRST_CHUNK = 100
 """Steps, before it is known how long they take."""
-
-Report = Callable[[str, Run, dict[str, Any]], None]
-"""Called with what happened, the run, and details:
-
-- "resumed": `steps` were made before; "steps": `steps` more have been made by the run's stack;
-- "row": a task is over; "done", "stopped", "diverged": the run has ended, here or before, at a position;
-- "warning", "error": `message`.
-"""
 
 
 @dataclass(eq=False)

@@ -1,0 +1,169 @@
+"""One environment whose state can be saved to the bit."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from adalin._seeds import derive
+from adalin.rl._sac import Action
+
+Observation = NDArray[np.float64] | NDArray[np.float32]
+HINT = "pip install 'adalin[rl]'"
+
+
+@dataclass(frozen=True)
+class Transition:
+    """What came of one action."""
+
+    reward: float
+    terminated: bool
+    """The state has no future; not so when only the time was up."""
+    over: bool
+    """The episode has ended, for either reason."""
+    next_observation: Observation
+
+
+class Environment:
+    """Episodes one after the other; each starts from a seed of its own, made from the run's and its number."""
+
+    def __init__(self, name: str, seed: int, purpose: str, **options: Any) -> None:
+        self._env, self._seed, self._purpose = make_environment(name, **options), seed, purpose
+        self.start(0)
+
+    @property
+    def observations(self) -> int:
+        """Numbers in an observation."""
+        return int(self._env.observation_space.shape[0])
+
+    @property
+    def bounds(self) -> tuple[Tensor, Tensor]:
+        """Least and greatest actions."""
+        space = self._env.action_space
+        return torch.tensor(space.low), torch.tensor(space.high)
+
+    def start(self, episode: int) -> None:
+        """Begin an episode, by its number."""
+        self.episode = episode
+        self.observation: Observation
+        self.observation, _ = self._env.reset(seed=derive(self._seed, self._purpose, episode) % 2**32)
+        self.steps, self.episode_return = 0, 0.0
+
+    def step(self, action: Action) -> Transition:
+        """Act; if the episode is over, another one must be started."""
+        self.observation, reward, terminated, truncated, _ = self._env.step(action)
+        self.steps += 1
+        self.episode_return += float(reward)
+        over = bool(terminated or truncated)
+        return Transition(float(reward), bool(terminated), over, self.observation)
+
+    def state(self) -> dict[str, Any]:
+        """For JSON: where it is in its episode. With the simulator's own state, or the actions, it can go on."""
+        return {"episode": self.episode, "steps": self.steps, "episode_return": self.episode_return}
+
+    def simulator_state(self) -> dict[str, Tensor]:
+        """MuJoCo's, to the bit; nothing of other environments, whose episodes are played again."""
+        if (simulator := self._mujoco()) is None:
+            return {}
+        import mujoco
+
+        model, data = simulator
+        kind = mujoco.mjtState.mjSTATE_INTEGRATION
+        values = np.empty(mujoco.mj_stateSize(model, kind))
+        mujoco.mj_getState(model, data, values, kind)
+        # Positions of bodies are derived, but rewards compare them with those before the step.
+        tensors = {"state": values, "positions": data.xpos, "observation": np.asarray(self.observation)}
+        return {f"simulator.{name}": torch.tensor(value) for name, value in tensors.items()}
+
+    def restore(self, state: dict[str, Any], tensors: dict[str, Tensor], actions: Callable[[], Tensor]) -> None:
+        """Go on from a state; `actions` are those of the episode so far."""
+        self.start(state["episode"])
+        if (simulator := self._mujoco()) is None:
+            for action in actions().numpy():
+                self.step(action)
+        else:
+            import mujoco
+
+            model, data = simulator
+            mujoco.mj_setState(model, data, tensors["simulator.state"].numpy(), mujoco.mjtState.mjSTATE_INTEGRATION)
+            data.xpos[:] = tensors["simulator.positions"].numpy()
+            self.observation = tensors["simulator.observation"].numpy()
+            self._time_limit()._elapsed_steps = state["steps"]
+        self.steps, self.episode_return = state["steps"], state["episode_return"]
+
+    def render(self) -> NDArray[np.uint8]:
+        """What it looks like now, if it was made with a render mode."""
+        image: NDArray[np.uint8] = self._env.render()
+        return image
+
+    def close(self) -> None:
+        """Release what it holds."""
+        self._env.close()
+
+    def _mujoco(self) -> tuple[Any, Any] | None:
+        inner = self._env.unwrapped
+        return (inner.model, inner.data) if hasattr(inner, "do_simulation") else None
+
+    def _time_limit(self) -> Any:
+        env = self._env
+        while not hasattr(env, "_elapsed_steps") or "_elapsed_steps" not in vars(env):
+            env = env.env
+        return env
+
+
+def make_environment(name: str, **options: Any) -> Any:
+    """gymnasium's environment of that name, whose actions must be bounded numbers."""
+    gymnasium = _import("gymnasium")
+    if is_mujoco(name):
+        _import("mujoco")
+    with warnings.catch_warnings():
+        # The paper's are v4; gymnasium would rather have v5, which is another environment.
+        warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
+        env = gymnasium.make(name, **options)
+    space, seen = env.action_space, env.observation_space
+    box = gymnasium.spaces.Box
+    if not (isinstance(space, box) and space.is_bounded() and len(space.shape) == 1):
+        raise ValueError(f"SAC needs bounded continuous actions, which {name} has not: {space}")
+    if not (isinstance(seen, box) and len(seen.shape) == 1):
+        raise ValueError(f"SAC here needs observations that are vectors, which those of {name} are not: {seen}")
+    return env
+
+
+def check_environment(name: str) -> None:
+    """Raises ValueError unless there is such an environment and what it needs is installed."""
+    gymnasium = _import("gymnasium")
+    try:
+        gymnasium.spec(name)
+    except gymnasium.error.Error as error:
+        raise ValueError(f"there is no environment {name!r}: {' '.join(str(error).split())}") from None
+    make_environment(name).close()
+
+
+@cache
+def simulator_version(name: str) -> str:
+    """Of what an environment's numbers depend on: "gymnasium 1.4.0, mujoco 4.0.0"."""
+    _import("gymnasium")
+    parts = ["gymnasium", *(["mujoco"] if is_mujoco(name) else [])]
+    return ", ".join(f"{part} {version(part)}" for part in parts)
+
+
+def is_mujoco(name: str) -> bool:
+    """Whether an environment is one of MuJoCo's."""
+    gymnasium = _import("gymnasium")
+    spec = gymnasium.registry.get(name)
+    return spec is not None and "mujoco" in str(spec.entry_point)
+
+
+def _import(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise ValueError(f"SAC needs {name}: {HINT}") from None

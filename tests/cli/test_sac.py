@@ -1,0 +1,65 @@
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("gymnasium")
+
+TINY = ("--steps", "300", "--period", "100", "--learning-starts", "100", "--eval-episodes", "1", "--batch-size", "16")
+RUN = ("run", "sac", "--env", "Pendulum-v1", *TINY, "--seeds", "3", "--workers", "1")
+
+
+def test_sac_is_trained_resumed_shown_and_reported(adalin):
+    code, out, err = adalin(*RUN, "--methods", "baseline", "adalin", "--replay-ratio", "2")
+    assert (code, err) == (0, "")
+    assert "sac-Pendulum-v1 on gymnasium" in out
+    assert adalin(*RUN, "--methods", "baseline", "adalin", "--replay-ratio", "2")[1].startswith("everything was done")
+    (config, _) = Path("runs").rglob("config.json")
+    assert json.loads(config.read_text())["replay_ratio"] == 2
+    code, out, _ = adalin("show", "--picture", "returns.png", "--metric", "critic_srank")
+    assert (code, Path("returns.png").exists()) == (0, True)
+    assert adalin("export", "runs", "sac.parquet")[0] == 0
+    assert adalin("show", "sac.parquet")[1].startswith("sac-Pendulum-v1")
+    assert adalin("report", "runs")[0] == 0
+    page = Path("runs/report/index.html").read_text()
+    assert "adalin run sac --env Pendulum-v1 --methods" in page
+    assert "--replay-ratio 2" in page
+    assert "Episode return, mean over seeds" in page
+
+
+def test_a_trained_agent_is_drawn(adalin):
+    adalin("run", "sac", "--env", "Hopper-v4", *TINY, "--seeds", "3", "--workers", "1", "--methods", "adalin")
+    code, out, err = adalin("show", "--render", "agent.png")
+    if "cannot draw" in err:
+        pytest.skip(err)
+    assert (code, Path("agent.png").exists()) == (0, True)
+    assert "episode of adalin, seed 3" in out
+
+
+def test_a_plan_of_sac_tells_its_cost(adalin):
+    code, out, _ = adalin("plan", *RUN[1:], "--methods", "adalin")
+    assert code == 0
+    assert out.startswith("1 runs of 3 tasks, 300 steps in all")
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("run", "sac"), "sac needs an environment: --env Hopper-v4"),
+        (("run", "sac", "--env", "Hoper-v4"), "there is no environment 'Hoper-v4'"),
+        (("run", "sac", "--env", "CartPole-v1"), "SAC needs bounded continuous actions, which CartPole-v1 has not"),
+        (("run", "sac", "--env", "Pendulum-v1", "--steps", "12"), "steps must be a multiple of 5,000"),
+        (("run", "sac", "--env", "Pendulum-v1", "--lr", "0.1"), "--lr is not for sac"),
+        (("run", "sac", "--env", "Pendulum-v1", "--methods", "l2"), "SAC takes activations only, not 'l2'"),
+        (("run", "sac", "--env", "Pendulum-v1", "--tau", "2"), "tau must be a number that is above 0 and at most 1"),
+        (("run", "random-label-mnist", "--replay-ratio", "2"), "--replay-ratio is for sac, not for random-label-mnist"),
+        (("show", "--render", "x.png"), "there is no folder runs"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(adalin, arguments, told):
+    code, _, err = adalin(*arguments)
+    assert code == 2
+    assert err.startswith(f"adalin: {told}")
+    assert err.count("\n") == 1
+    assert not Path("runs").exists()
