@@ -4,11 +4,12 @@ BIN := .venv/bin
 READY := .venv/.ready
 DOCS := .venv/.docs
 
-.PHONY: help setup demo test lint check bench docs clean
+.PHONY: help setup demo test test-slow lint check bench docs clean
 
 help:
 	@echo "make demo   networks that lose plasticity beside networks that do not, on the bundled digits"
 	@echo "make test   the whole test suite"
+	@echo "make test-slow  what takes a quarter of an hour: SAC that learns"
 	@echo "make check  what CI runs: ruff, mypy, and the test suite with the docs' examples"
 	@echo "make bench  speed and memory against PyTorch's own layers and a plain loop; writes benchmarks/latest.json"
 	@echo "make docs   the documentation as a site, in site/"
@@ -21,7 +22,7 @@ $(READY): pyproject.toml constraints.txt
 	rm -rf .venv
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "torch==2.13.0"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,integrations,lab]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,integrations,lab,rl]"
 	touch $@
 
 demo: $(READY)
@@ -29,6 +30,10 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2
+
+# What takes a quarter of an hour: SAC that learns.
+test-slow: $(READY)
+	ADALIN_SLOW=1 $(BIN)/python -m pytest -n 2 tests/rl/test_pendulum.py
 
 lint: $(READY)
 	$(BIN)/ruff check .

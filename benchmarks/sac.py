@@ -5,16 +5,22 @@ batch 256, observations and actions of HalfCheetah, one thread.
 """
 
 import multiprocessing
+import statistics
+import tempfile
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from adalin.rl import SACRun
+from adalin.rl._replay import ReplayBuffer
 from adalin.rl._sac import SAC, Batch
-from benchmarks._measure import Result, at_least, side_by_side
+from adalin.training import RunFolder
+from adalin.training._run_folder import Checkpoint
+from benchmarks._measure import Result, at_least, at_most, side_by_side
 from benchmarks.training import PlainAdaLin
 
 OBSERVATIONS, ACTIONS, BATCH, HIDDEN = 17, 6, 256, 256
@@ -32,6 +38,7 @@ def measure() -> Iterator[Result]:
     finally:
         torch.set_num_threads(threads)
         torch.set_flush_denormal(False)
+    yield _checkpoint()
     yield _scaling()
 
 
@@ -148,6 +155,25 @@ class PlainSAC:
         entropy_loss.backward()
         self._alpha_adam.step()
         self._alpha = self._log_alpha.exp().item()
+
+
+def _checkpoint() -> Result:
+    """Of a run with a full buffer, once a minute, in which 10,000 steps are made if updates cost nothing."""
+    agent, buffer = make_agent("adalin"), ReplayBuffer(1_000_000, OBSERVATIONS, ACTIONS)
+    observation, action = torch.zeros(OBSERVATIONS), torch.zeros(ACTIONS)
+    times = []
+    with tempfile.TemporaryDirectory() as place:
+        folder = RunFolder(Path(place))
+        buffer.added = 1_000_000
+        buffer.save(folder.path, keep_from=0)
+        for _ in range(5):
+            for _ in range(10_000):
+                buffer.add(observation, action, 0.0, False, observation)
+            start = time.perf_counter()
+            buffer.save(folder.path, keep_from=0)
+            folder.save(Checkpoint(agent.state(), {"task": 0, "step": 0}))
+            times.append(time.perf_counter() - start)
+    return at_most(5, "SAC, a checkpoint every minute", 100 * statistics.median(times) / 60, "% of time")
 
 
 def _work(count: int) -> float:

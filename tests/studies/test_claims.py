@@ -9,7 +9,7 @@ import pytest
 from adalin.data._digits import SHA256 as DIGITS
 from adalin.methods import Method
 from adalin.report._summary import Summary
-from adalin.streams import Benchmark, _benchmarks, benchmarks, get_benchmark, register_benchmark
+from adalin.streams import _benchmarks, benchmarks
 from adalin.studies import CLAIMS, judge_claims
 from adalin.studies._alpha_checks import Overhead
 from adalin.studies._book import Book
@@ -18,7 +18,6 @@ from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, hyper_parameter
 from adalin.studies._recipes import BUDGETS
 from adalin.training import Run
 from made_results import result_of
-from registries import forget_later
 
 TASKS = 20
 RL_MNIST, RL_CIFAR, SHUFFLED, SPLIT = (

@@ -3,13 +3,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_results import result_of
 
 from adalin.report import summarise
 from adalin.rl import SACRun
 from adalin.studies import get_recipe, judge_claims
 from adalin.studies._replay_ratio import ENVIRONMENTS, STEPS
 from adalin.training import Result
+from made_results import result_of
 
 PERIODS = 20
 

@@ -39,7 +39,6 @@ class Show:
             complain(problem)
         return 1 if problems else 0
 
-
     def _render(self, results: "list[Result]", path: Path, console: Console) -> None:
         from adalin.report import check_figure_path, contact_sheet, save_figure
         from adalin.rl import SACRun, play
@@ -81,7 +80,8 @@ class List:
                 grid.add_row(*row)
             console.print(grid)
 
-        table("benchmarks", [(name, one.summary, one.paper) for name, one in benchmarks().items()])
+        sac = ("sac", "Soft Actor-Critic in any environment of gymnasium: --env Hopper-v4", "Haarnoja et al. 2018")
+        table("benchmarks", [*((name, one.summary, one.paper) for name, one in benchmarks().items()), sac])
         table("methods", [(name, part.summary, part.paper) for name, part in methods().items()])
         table("metrics", [(name, one.summary, one.paper) for name, one in metrics().items()])
         table("networks", [(name, summary, "") for name, summary in models().items()])

@@ -1,7 +1,8 @@
 """One environment whose state can be saved to the bit."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -18,6 +19,8 @@ from adalin.rl._sac import Action
 
 Observation = NDArray[np.float64] | NDArray[np.float32]
 HINT = "pip install 'adalin[rl]'"
+DERIVED = ("xpos", "xipos")
+"""Positions of bodies: not part of MuJoCo's state, but rewards compare them with those before the step."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class Environment:
     def bounds(self) -> tuple[Tensor, Tensor]:
         """Least and greatest actions."""
         space = self._env.action_space
-        return torch.tensor(space.low), torch.tensor(space.high)
+        return torch.tensor(space.low, dtype=torch.float32), torch.tensor(space.high, dtype=torch.float32)
 
     def start(self, episode: int) -> None:
         """Begin an episode, by its number."""
@@ -56,47 +59,52 @@ class Environment:
         self.observation: Observation
         self.observation, _ = self._env.reset(seed=derive(self._seed, self._purpose, episode) % 2**32)
         self.steps, self.episode_return = 0, 0.0
+        self._actions: list[Action] = []
 
     def step(self, action: Action) -> Transition:
         """Act; if the episode is over, another one must be started."""
         self.observation, reward, terminated, truncated, _ = self._env.step(action)
         self.steps += 1
         self.episode_return += float(reward)
+        if self._mujoco() is None:
+            self._actions.append(action)
         over = bool(terminated or truncated)
         return Transition(float(reward), bool(terminated), over, self.observation)
 
     def state(self) -> dict[str, Any]:
-        """For JSON: where it is in its episode. With the simulator's own state, or the actions, it can go on."""
+        """For JSON: where it is in its episode."""
         return {"episode": self.episode, "steps": self.steps, "episode_return": self.episode_return}
 
     def simulator_state(self) -> dict[str, Tensor]:
-        """MuJoCo's, to the bit; nothing of other environments, whose episodes are played again."""
+        """MuJoCo's, to the bit; of other environments the actions so far, with which the episode is played again."""
         if (simulator := self._mujoco()) is None:
-            return {}
+            return {"simulator.actions": torch.tensor(np.array(self._actions, dtype=np.float32))}
         import mujoco
 
         model, data = simulator
         kind = mujoco.mjtState.mjSTATE_INTEGRATION
         values = np.empty(mujoco.mj_stateSize(model, kind))
         mujoco.mj_getState(model, data, values, kind)
-        # Positions of bodies are derived, but rewards compare them with those before the step.
-        tensors = {"state": values, "positions": data.xpos, "observation": np.asarray(self.observation)}
+        tensors = {"state": values, "observation": np.asarray(self.observation)}
+        tensors |= {name: getattr(data, name) for name in DERIVED}
         return {f"simulator.{name}": torch.tensor(value) for name, value in tensors.items()}
 
-    def restore(self, state: dict[str, Any], tensors: dict[str, Tensor], actions: Callable[[], Tensor]) -> None:
-        """Go on from a state; `actions` are those of the episode so far."""
+    def restore(self, state: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        """Go on from what `state` and `simulator_state` gave."""
         self.start(state["episode"])
         if (simulator := self._mujoco()) is None:
-            for action in actions().numpy():
+            for action in tensors["simulator.actions"].numpy():
                 self.step(action)
         else:
             import mujoco
 
             model, data = simulator
             mujoco.mj_setState(model, data, tensors["simulator.state"].numpy(), mujoco.mjtState.mjSTATE_INTEGRATION)
-            data.xpos[:] = tensors["simulator.positions"].numpy()
+            for name in DERIVED:
+                getattr(data, name)[:] = tensors[f"simulator.{name}"].numpy()
             self.observation = tensors["simulator.observation"].numpy()
-            self._time_limit()._elapsed_steps = state["steps"]
+            if (limit := self._time_limit()) is not None:
+                limit._elapsed_steps = state["steps"]
         self.steps, self.episode_return = state["steps"], state["episode_return"]
 
     def render(self) -> NDArray[np.uint8]:
@@ -114,17 +122,15 @@ class Environment:
 
     def _time_limit(self) -> Any:
         env = self._env
-        while not hasattr(env, "_elapsed_steps") or "_elapsed_steps" not in vars(env):
+        while env is not env.unwrapped and "_elapsed_steps" not in vars(env):
             env = env.env
-        return env
+        return env if "_elapsed_steps" in vars(env) else None
 
 
 def make_environment(name: str, **options: Any) -> Any:
     """gymnasium's environment of that name, whose actions must be bounded numbers."""
     gymnasium = _import("gymnasium")
-    if is_mujoco(name):
-        _import("mujoco")
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _quiet_mujoco() if is_mujoco(name) else nullcontext():
         # The paper's are v4; gymnasium would rather have v5, which is another environment.
         warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
         env = gymnasium.make(name, **options)
@@ -144,7 +150,10 @@ def check_environment(name: str) -> None:
         gymnasium.spec(name)
     except gymnasium.error.Error as error:
         raise ValueError(f"there is no environment {name!r}: {' '.join(str(error).split())}") from None
-    make_environment(name).close()
+    try:
+        make_environment(name).close()
+    except (ImportError, gymnasium.error.Error) as error:
+        raise ValueError(f"{name} cannot be used: {' '.join(str(error).split())}") from None
 
 
 @cache
@@ -160,6 +169,18 @@ def is_mujoco(name: str) -> bool:
     gymnasium = _import("gymnasium")
     spec = gymnasium.registry.get(name)
     return spec is not None and "mujoco" in str(spec.entry_point)
+
+
+@contextmanager
+def _quiet_mujoco() -> Iterator[None]:
+    """Without its remarks on the models of gymnasium, which it would also write to a file in the current folder."""
+    mujoco = _import("mujoco")
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda message: None)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)
 
 
 def _import(name: str) -> Any:

@@ -36,6 +36,10 @@ class MLPs:
         self.parameters, self.gradient = torch.zeros(size), torch.zeros(size)
         values, gradients = self._cut(self.parameters), self._cut(self.gradient)
         self._steps = list(self._make_steps(values, gradients))
+        # Weights get their gradient at once; what activations learn may be shared by layers, and is summed up.
+        both = zip(self._slots, gradients, strict=True)
+        self._added_to = [gradient for slot, gradient in both if not slot.is_linear]
+        self._kept: dict[int, Tensor] = {}
         self.read_modules()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -46,7 +50,8 @@ class MLPs:
 
     def backward(self, grad: Tensor) -> None:
         """Puts the gradient for the parameters into `gradient`, given the one for the last forward's outputs."""
-        self.gradient.zero_()
+        for added_to in self._added_to:
+            added_to.zero_()
         grad = self._padded(grad)
         for number, step in reversed(list(enumerate(self._steps))):
             step.add_gradient(grad)
@@ -77,7 +82,11 @@ class MLPs:
         return self.modules
 
     def _padded(self, grad: Tensor) -> Tensor:
-        return nn.functional.pad(grad, (0, -self._outputs % MULTIPLE))
+        count, batch, outputs = grad.shape
+        if batch not in self._kept:
+            self._kept[batch] = grad.new_zeros(count, batch, -(-outputs // MULTIPLE) * MULTIPLE)
+        self._kept[batch][..., :outputs] = grad
+        return self._kept[batch]
 
     def _make_slots(self) -> "Iterator[Slot]":
         """One for each parameter of a network; one that layers share has one."""
@@ -91,7 +100,8 @@ class MLPs:
                 members = [module.get_parameter(name) for module in column]
                 if isinstance(column[0], nn.Linear):
                     out, inside = padded or column[0].out_features, column[0].in_features
-                    yield Slot(members, (inside, out) if own.dim() == 2 else (1, out), is_weight=own.dim() == 2)
+                    shape = (inside, out) if own.dim() == 2 else (1, out)
+                    yield Slot(members, shape, is_linear=True, is_weight=own.dim() == 2)
                 else:
                     yield Slot(members, (1, *own.shape) if own.dim() == 1 else tuple(own.shape))
 
@@ -129,6 +139,8 @@ class Slot:
 
     parameters: list[nn.Parameter]
     shape: tuple[int, ...]
+    is_linear: bool = False
+    """Of a linear layer."""
     is_weight: bool = False
     """Of a linear layer: (in, out) here, (out, in) in the module."""
 

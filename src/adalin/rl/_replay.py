@@ -64,11 +64,6 @@ class ReplayBuffer:
         chosen = torch.linspace(0, len(self) - 1, min(count, len(self))).long()
         return self._rows[chosen, : self._widths[0]]
 
-    def actions_since(self, first: int) -> Tensor:
-        """Those of the transitions from number `first` on, which must still be there."""
-        numbers = torch.arange(first, self.added) % len(self._rows)
-        return self._rows[numbers, self._observation : self._widths[0]]
-
     def save(self, folder: Path, *, keep_from: int) -> None:
         """Write what is not on disk yet, and delete what nobody needs who goes on from transition `keep_from`."""
         pieces = _pieces(folder)

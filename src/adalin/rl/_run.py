@@ -11,9 +11,10 @@ from torch import nn
 from adalin._seeds import seeded
 from adalin.methods import Method
 from adalin.models import make_model
+from adalin.nn._bases import did_you_mean
 from adalin.rl._environment import check_environment, simulator_version
 from adalin.training import AnyRun, Hardware
-from adalin.training._any_run import OpenFolder, Report, Trial
+from adalin.training._any_run import OpenFolder, Report, Trial, check_comparison, check_different
 
 PREFIX = "sac-"
 STEPS = 1_000_000
@@ -86,6 +87,9 @@ class SACRun(AnyRun):
     def steps_of(self, tasks: int) -> int:
         return tasks * self.period * self.replay_ratio
 
+    def steps_within(self, step: int) -> int:
+        return step * self.replay_ratio
+
     @property
     def stack_key(self) -> tuple[Any, ...]:
         return (self.folder,)  # each by itself: there is nothing to share
@@ -133,11 +137,12 @@ class SACRun(AnyRun):
     def _network(self, inputs: int, outputs: int) -> nn.Sequential:
         plain = make_model("mlp-256", (inputs,), outputs, self.parsed_method.activation)
         layers: list[nn.Module] = []
-        for layer in list(plain.children())[1:]:  # without Flatten
+        *hidden, output = list(plain.children())[1:]  # without Flatten
+        for layer in hidden:
             layers.append(layer)
-            if self.layer_norm and isinstance(layer, nn.Linear) and layer.out_features != outputs:
+            if self.layer_norm and isinstance(layer, nn.Linear):
                 layers.append(nn.LayerNorm(layer.out_features))
-        return nn.Sequential(*layers)
+        return nn.Sequential(*layers, output)
 
     @property
     def disk_bytes(self) -> int:
@@ -177,13 +182,17 @@ def define_sac_runs(
 
     Settings are those of `SACRun`; left out or None, its defaults.
     """
+    check_comparison(methods, seeds)
     given = {name: value for name, value in settings.items() if value is not None}
+    known = SACRun.defaults()
+    for name in given:
+        if name not in known:
+            raise ValueError(f"there is no setting {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}")
     period = given.get("period", SACRun.period)
     if steps < period or steps % period:
         raise ValueError(f"steps must be a multiple of {period:,}, after which rows are made, not {steps:,}")
     check_environment(env)
     shared = {"benchmark": PREFIX + env, "tasks": steps // period, "simulator": simulator_version(env), **given}
     runs = [SACRun(method=method, seed=seed, **shared) for method in methods for seed in seeds]
-    if len({run.folder for run in runs}) < len(runs):
-        raise ValueError(f"some methods or seeds are given twice: {', '.join(methods)}; {', '.join(map(str, seeds))}")
+    check_different(runs, methods)
     return runs

@@ -88,7 +88,8 @@ class SAC:
         self.updates = 0
         self.values = self.errors = torch.full((2, 1, 1), math.nan)
         """Of the last update: what the critics said, and how far it was from what they should have said."""
-        self.actor_loss = torch.tensor(math.nan)
+        self.actor_loss: Tensor | None = None
+        """Of the actor's last update, until somebody who has seen it takes it away."""
         self._adam_critics = Adam(self.critics.parameters, q_lr)
         self._adam_actor = Adam(self.actor.parameters, policy_lr)
         self._adam_coefficient = Adam(self.log_coefficient, q_lr)

@@ -17,11 +17,11 @@ from adalin.rl._environment import Environment
 from adalin.rl._replay import ReplayBuffer
 from adalin.rl._run import SACRun
 from adalin.rl._sac import SAC, Action
-from adalin.training import RunFolder
+from adalin.training import RunFolder, RunFolderError
 from adalin.training._any_run import AnyRun, Report, Trial
 from adalin.training._manifest import made_with
+from adalin.training._resume import resume
 from adalin.training._run_folder import Checkpoint
-from adalin.training._train import missing_rows
 
 METRICS = ("dormant", "srank", "weight_norm", "sign_entropy", "alpha", "saturation")
 """Of actor and critics, those that do not need labels; gradient norms come from the updates."""
@@ -55,13 +55,14 @@ class Period:
     lengths: list[int] = field(default_factory=list)
     sums: dict[str, float] = field(default_factory=dict)
     """Of what is watched while it learns."""
-    looks: int = 0
+    looks: dict[str, int] = field(default_factory=dict)
+    """How often."""
 
     def row(self) -> dict[str, float | None]:
         def mean(values: list[Any]) -> float | None:
             return sum(values) / len(values) if values else None
 
-        watched = {name: total / self.looks for name, total in self.sums.items()}
+        watched = {name: total / self.looks[name] for name, total in self.sums.items()}
         counts = {"episodes": len(self.returns), "episode_length": mean(self.lengths)}
         return {"episode_return": mean(self.returns), **counts, **watched}
 
@@ -75,29 +76,18 @@ def train_sac(
     checkpoint_seconds: float = 60.0,
 ) -> None:
     """Train a run to its end. Whoever calls holds the folder's lock."""
-    checkpoint = folder.load(lambda message: report("warning", run, {"message": message}))
-    position: dict[str, Any] = {"task": 0, "step": 0, "state": "running"}
-    if checkpoint is not None:
-        position = checkpoint.position
-    rows = folder.rows()
-    if len(rows) < position["task"]:
-        report("error", run, {"message": missing_rows(folder, len(rows), position)})
-        return
-    if checkpoint is None and rows:
-        message = f"{folder.path} has rows but no checkpoint: it is trained again from the start"
-        report("warning", run, {"message": message})
-    folder.trim_rows(position["task"])
-    made = run.steps_of(position["task"]) + position["step"] * run.replay_ratio
-    report("resumed", run, {"steps": min(made, run.total_steps)})
-    if position["task"] >= run.tasks or position["state"] == "diverged":
-        report("done" if position["task"] >= run.tasks else "diverged", run, position)
-        return
-    _Loop(run, folder, checkpoint, report, stop, checkpoint_seconds).go()
+    try:
+        checkpoint, goes_on = resume(run, folder, report)
+        if goes_on:
+            _Loop(run, folder, checkpoint, report, stop, checkpoint_seconds).go()
+    except RunFolderError as error:  # other runs can go on
+        report("error", run, {"message": str(error)})
 
 
 def try_sac(run: SACRun) -> Trial:
     """What a few hundred updates and a first row cost."""
-    brief = replace(run, learning_starts=run.batch_size, period=run.batch_size + CHUNK, tasks=1)
+    starts = -(-run.batch_size // CHUNK) * CHUNK
+    brief = replace(run, learning_starts=starts, period=starts + CHUNK, tasks=1)
     moments: list[float] = []
 
     def note(event: str, run: AnyRun, details: dict[str, Any]) -> None:
@@ -159,7 +149,7 @@ class _Loop:
         self,
         run: SACRun,
         folder: RunFolder,
-        checkpoint: Checkpoint | None,
+        checkpoint: Checkpoint,
         report: Report,
         stop: Callable[[], bool],
         checkpoint_seconds: float,
@@ -171,7 +161,7 @@ class _Loop:
         self._agent = Agent(run, self._environment)
         self._task = self._step = self._kept = 0
         self._period = Period()
-        if checkpoint is not None:
+        if checkpoint.tensors:
             self._restore(checkpoint)
         else:
             self._agent.buffer.load(folder.path, 0)  # deletes transitions that no checkpoint counts on
@@ -218,11 +208,12 @@ class _Loop:
             "q_value": sac.values.mean().item(),
             "critic_gradient_norm": sac.critics.gradient.norm().item(),
         }
-        if math.isfinite(loss := sac.actor_loss.item()):
-            seen |= {"actor_loss": loss, "actor_gradient_norm": sac.actor.gradient.norm().item()}
+        if sac.actor_loss is not None:
+            seen |= {"actor_loss": sac.actor_loss.item(), "actor_gradient_norm": sac.actor.gradient.norm().item()}
+            sac.actor_loss = None  # so that none is seen twice, nor is there one to be saved
         for name, value in (seen | {"entropy_coefficient": sac.coefficient}).items():
             self._period.sums[name] = self._period.sums.get(name, 0.0) + value
-        self._period.looks += 1
+            self._period.looks[name] = self._period.looks.get(name, 0) + 1
 
     def _end_period(self) -> None:
         row = {"task": self._task, "env_step": (self._task + 1) * self._run.period, **self._period.row()}
@@ -276,10 +267,7 @@ class _Loop:
         agent.restore(checkpoint)
         agent.buffer.load(self._folder.path, position["transitions"])
         self._kept = agent.buffer.added
-        state = position["environment"]
-        self._environment.restore(
-            state, checkpoint.tensors, lambda: agent.buffer.actions_since(agent.buffer.added - state["steps"])
-        )
+        self._environment.restore(position["environment"], checkpoint.tensors)
         self._task, self._step = position["task"], position["step"]
         self._period = Period(**position["period"])
 

@@ -62,6 +62,10 @@ class AnyRun(ABC):
     def steps_of(self, tasks: int) -> int:
         """Steps of the first tasks together."""
 
+    def steps_within(self, step: int) -> int:
+        """Of the current task, at a step of its position."""
+        return step
+
     @property
     @abstractmethod
     def stack_key(self) -> tuple[Any, ...]:
@@ -173,6 +177,23 @@ class AnyRun(ABC):
             if not isinstance(value, SupportsIndex) or isinstance(value, bool) or value.__index__() < bound:
                 raise ValueError(f"{name.replace('_', '-')} must be a whole number of at least {bound}, not {value!r}")
             object.__setattr__(self, name, value.__index__())
+
+
+def check_comparison(methods: Sequence[str], seeds: Sequence[int]) -> None:
+    """Raises ValueError unless these are lists of different things."""
+    if isinstance(methods, str):
+        raise ValueError(f"methods are a list of texts, [{methods!r}], not a text")
+    for name, values in (("methods", methods), ("seeds", seeds)):
+        if not len(values):
+            raise ValueError(f"give at least one of {name}")
+        if len(set(values)) < len(values):
+            raise ValueError(f"{name} are given twice: {', '.join(map(str, values))}")
+
+
+def check_different(runs: Sequence[AnyRun], methods: Sequence[str]) -> None:
+    """Raises ValueError if two runs are the same."""
+    if len({run.folder for run in runs}) < len(runs):
+        raise ValueError(f"some methods are the same, written differently: {', '.join(methods)}")
 
 
 def read_run(config: dict[str, Any]) -> AnyRun:

@@ -7,13 +7,13 @@ from typing import Any
 
 from adalin.data import Dataset, load
 from adalin.streams import get_benchmark
-from adalin.training._any_run import AnyRun, Report, read_run
+from adalin.training._any_run import AnyRun, Report, check_comparison, check_different, read_run
 from adalin.training._execute import execute
 from adalin.training._hardware import Hardware
 from adalin.training._preset import get_preset
+from adalin.training._resume import START, missing_rows
 from adalin.training._run import Run
 from adalin.training._run_folder import RunFolder, RunFolderError
-from adalin.training._train import missing_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +44,7 @@ class Result:
             raise RunFolderError(f"{folder.path} is not a run that adalin knows: {error}{hint}") from None
         assert source is None or isinstance(source, str)
         checkpoint = folder.load(lambda message: None)
-        position: dict[str, Any] = {"task": 0, "step": 0, "state": "new"}
-        if checkpoint is not None:
-            position = checkpoint.position
+        position = {**START, "state": "new"} if checkpoint is None else checkpoint.position
         rows = folder.rows()
         if len(rows) < position["task"]:
             raise RunFolderError(missing_rows(folder, len(rows), position))
@@ -81,20 +79,13 @@ def define_runs(
     benchmark: str, methods: Sequence[str], seeds: Sequence[int], *, data: str | Path | None = None, **settings: Any
 ) -> tuple[list[Run], Dataset | None]:
     """The runs of a comparison and the data set they need; what is wrong with them is told before anything starts."""
-    if isinstance(methods, str):
-        raise ValueError(f"methods are a list of texts, [{methods!r}], not a text")
-    for name, values in (("methods", methods), ("seeds", seeds)):
-        if not len(values):
-            raise ValueError(f"give at least one of {name}")
-        if len(set(values)) < len(values):
-            raise ValueError(f"{name} are given twice: {', '.join(map(str, values))}")
+    check_comparison(methods, seeds)
     dataset_name = get_benchmark(benchmark).dataset
     for method in methods:  # before the data is read, which takes longer
         Run.define(benchmark, method, seeds[0], None, **settings)
     dataset = None if dataset_name is None else load(dataset_name, data)
     runs = [Run.define(benchmark, method, seed, dataset, **settings) for method in methods for seed in seeds]
-    if len({run.folder for run in runs}) < len(runs):
-        raise ValueError(f"some methods are the same, written differently: {', '.join(methods)}")
+    check_different(runs, methods)
     stream = runs[0].make_stream(dataset)  # which may refuse a number of images
     for run in runs[:: len(seeds)]:  # one of each method
         run.check_network(stream)

@@ -21,6 +21,7 @@ from adalin.training._hardware import Hardware
 from adalin.training._mlp_stack import MLPStack
 from adalin.training._module_stack import ModuleStack
 from adalin.training._preset import get_preset
+from adalin.training._resume import resume
 from adalin.training._run import Run
 from adalin.training._run_folder import Checkpoint, RunFolder, RunFolderError
 from adalin.training._span import Span
@@ -29,8 +30,6 @@ from adalin.training._stack import Stack, Trainee
 PROBE_IMAGES = 1_200
 """Metrics of the training data are computed on this many images, evenly spaced: all of them in the random-label
 benchmarks. With all 10,000 of Permuted MNIST measuring would take longer than training."""
-
-START: dict[str, Any] = {"task": 0, "step": 0, "accuracy_sum": 0.0}
 
 MAX_STACK, CACHE_BYTES = 12, 4_500_000
 
@@ -123,21 +122,8 @@ class Streams:
 
 def _resume(run: Run, folder: RunFolder, streams: Streams, report: Report) -> Student | None:
     """A run at its last checkpoint, or at its start; None if there is nothing left to do."""
-    checkpoint = folder.load(lambda message: report("warning", run, {"message": message}))
-    tensors, position = (checkpoint.tensors, dict(checkpoint.position)) if checkpoint else (None, dict(START))
-    rows = len(folder.rows())
-    if rows < position["task"]:
-        raise RunFolderError(missing_rows(folder, rows, position))
-    if rows and checkpoint is None:
-        message = f"{folder.path} has {rows} rows but no checkpoint: the run starts anew"
-        report("warning", run, {"message": message})
-    folder.trim_rows(position["task"])
-    state = position.pop("state", "running")
-    made = run.steps_of(position["task"]) + position["step"]
-    report("resumed", run, {"steps": min(made, run.total_steps)})
-    finished = position["task"] >= run.tasks
-    if finished or state == "diverged":
-        report("done" if finished else "diverged", run, position)
+    checkpoint, goes_on = resume(run, folder, report)
+    if not goes_on:
         return None
     stream, method = streams.stream(run), run.parsed_method
     model = run.make_model(stream, "init", 0)
@@ -154,14 +140,8 @@ def _resume(run: Run, folder: RunFolder, streams: Streams, report: Report) -> St
     )
     if _is_mlp(trainee) and stream.same_inputs and all(rule.scales_only for rule in method.rules):
         trainee = replace(trainee, span=streams.span(stream))
-    return Student(run, folder, stream, trainee, **position, tensors=tensors)
-
-
-def missing_rows(folder: RunFolder, rows: int, position: dict[str, Any]) -> str:
-    return (
-        f"{folder.path} has {rows} rows, but its checkpoint comes after {position['task']} tasks; "
-        "restore rows.jsonl or delete the folder to start the run anew"
-    )
+    position = {name: value for name, value in checkpoint.position.items() if name != "state"}
+    return Student(run, folder, stream, trainee, **position, tensors=checkpoint.tensors or None)
 
 
 def _shape(student: Student) -> tuple[Any, ...]:
