@@ -11,7 +11,7 @@ from adalin.training import RunFolder, execute
 pytest.importorskip("gymnasium", reason="the rl extra is not installed")
 
 pytestmark = [
-    pytest.mark.skipif(not os.environ.get("ADALIN_SLOW"), reason="takes minutes: ADALIN_SLOW=1"),
+    pytest.mark.skipif(not os.environ.get("ADALIN_SLOW"), reason="takes minutes: make test-slow"),
     pytest.mark.timeout(3_600),
 ]
 

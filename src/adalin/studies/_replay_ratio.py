@@ -24,7 +24,7 @@ LAST = 0.2
 """Returns are compared over the last fifth of the periods."""
 
 BUDGETS: Mapping[str, Mapping[str, Any]] = {
-    "quick": {"steps": 3_000, "period": 500, "learning_starts": 1_000, "eval_episodes": 1},
+    "quick": {"steps": 2_000, "period": 250, "learning_starts": 500, "eval_episodes": 1},
     "short": {"steps": 100_000},
     "paper": {"steps": STEPS},
 }
