@@ -46,6 +46,8 @@ def words(name: str) -> str:
 
 
 def plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) else escape(str(value))
 
 
