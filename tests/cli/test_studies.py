@@ -30,7 +30,7 @@ def tiny(monkeypatch):
 def stop(monkeypatch):
     """While it is set, training is stopped after its first row, as by Ctrl-C."""
     wanted, rows = Event(), []
-    append, signals = RunFolder.append_row, _execute._stop_on_signals
+    append, signals = RunFolder.append_row, _execute.stop_on_signals
 
     def append_and_note(folder, row):
         append(folder, row)
@@ -42,7 +42,7 @@ def stop(monkeypatch):
             yield lambda: signalled() or (wanted.is_set() and bool(rows))
 
     monkeypatch.setattr(RunFolder, "append_row", append_and_note)
-    monkeypatch.setattr(_execute, "_stop_on_signals", stop_after_a_row)
+    monkeypatch.setattr(_execute, "stop_on_signals", stop_after_a_row)
     wanted.set()
     return wanted
 

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -295,7 +296,7 @@ def test_another_process_is_refused_until_the_holder_is_killed(folder: RunFolder
         finally:
             holder.send_signal(signal.SIGKILL)
     with folder.lock():
-        assert (folder.path / "lock").read_text() == f"{os.getpid()}\n"
+        assert (folder.path / "lock").read_text() == f"{os.getpid()} {socket.gethostname()}\n"
 
 
 def test_a_second_lock_in_this_process_is_refused(folder: RunFolder) -> None:
@@ -334,7 +335,7 @@ def test_an_error_under_the_lock_frees_it_and_passes(folder: RunFolder) -> None:
 
 def test_locking_creates_the_folder(tmp_path: Path) -> None:
     with RunFolder(tmp_path / "new" / "run").lock():
-        assert (tmp_path / "new" / "run" / "lock").read_text() == f"{os.getpid()}\n"
+        assert (tmp_path / "new" / "run" / "lock").read_text() == f"{os.getpid()} {socket.gethostname()}\n"
 
 
 # checkpoints

@@ -20,12 +20,15 @@ from adalin.cli._look import Export, List, Report, Show
 from adalin.cli._run import Demo, Plan, Run
 from adalin.cli._shared import complain
 from adalin.cli._studies import Reproduce, Sweep
+from adalin.cli._watch import Status, Watch
 
 Command = (
     Annotated[Demo, subcommand("demo")]
     | Annotated[Run, subcommand("run")]
     | Annotated[Plan, subcommand("plan")]
     | Annotated[Show, subcommand("show")]
+    | Annotated[Watch, subcommand("watch")]
+    | Annotated[Status, subcommand("status")]
     | Annotated[List, subcommand("list")]
     | Annotated[Reproduce, subcommand("reproduce")]
     | Annotated[Sweep, subcommand("sweep")]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from tyro.conf import Positional
 
-from adalin.cli._shared import Picture, Settings, Workers, cores, show
+from adalin.cli._shared import Picture, Settings, Workers, show
 
 if TYPE_CHECKING:
     from adalin.data import Dataset
@@ -123,7 +123,7 @@ class Demo:
     images: int = 800
     """Per task; the benchmark has 1,200, which take half as long again."""
     seeds: tuple[int, ...] = (3, 4, 5)
-    workers: Workers = field(default_factory=cores)
+    workers: Workers = None
 
     def __call__(self, console: Console) -> int:
         from adalin.data import BUNDLED
@@ -156,10 +156,10 @@ class Plan(Run):
         from adalin.training import plan
 
         runs, dataset = self.define()
-        result = plan(runs, dataset, workers=self.workers, hardware=self.hardware)
+        result = plan(runs, dataset, workers=self.processes, hardware=self.hardware)
         stacks = ", ".join(map(str, result.stacks))
         console.print(f"{len(runs)} runs of {runs[0].tasks} tasks, {result.steps:,} steps in all")
-        console.print(f"{len(result.stacks)} stacks of {stacks} runs on {self.workers} processes")
+        console.print(f"{len(result.stacks)} stacks of {stacks} runs on {self.processes} processes")
         console.print(f"about {duration(result.seconds)} on this machine as it is now")
         console.print(f"about {result.disk_bytes / 1e6:.1f} MB of disk")
         return 0

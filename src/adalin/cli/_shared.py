@@ -14,6 +14,7 @@ from rich.console import Console
 
 if TYPE_CHECKING:
     from adalin.data import Dataset
+    from adalin.executors import Executor
     from adalin.training import AnyRun, Hardware, Result
 
 Plugins = Annotated[
@@ -21,11 +22,35 @@ Plugins = Annotated[
     tyro.conf.arg(help="Modules to import first, which register streams, methods, activations or metrics of your own."),
 ]
 Picture = Annotated[Path | None, tyro.conf.arg(help="Write the curves to this PNG, PDF or SVG file.")]
-Workers = Annotated[int, tyro.conf.arg(help="Processes, each with one thread.")]
+Workers = Annotated[
+    int | None,
+    tyro.conf.arg(
+        help="Processes, each with one thread; by default one per core. On a cluster: jobs, by default as many as Ray "
+        "has room for, or about 32 on Slurm."
+    ),
+]
 
 
 def cores() -> int:
     return os.cpu_count() or 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions:
+    """For --executor slurm and ray, which need a folder --out that all machines see."""
+
+    partition: str | None = None
+    """Of Slurm."""
+    time: int = 240
+    """Minutes that Slurm gives a job; when they are over it saves and is queued again."""
+    cpus: int = 1
+    """Per job: processes that train its runs."""
+    gpus: int = 0
+    """Per job."""
+    memory: float | None = None
+    """Gigabytes per job."""
+    ray_address: str | None = None
+    """Of a Ray cluster; else $RAY_ADDRESS, else one is started on this machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +61,7 @@ class Training:
     """Folder of the runs."""
     data: Path | None = None
     """Folder of the data sets; else $ADALIN_DATA, else the user's cache. "bundled" for 5,000 digits of MNIST."""
-    workers: Workers = field(default_factory=cores)
+    workers: Workers = None
     checkpoint_seconds: float = 60.0
     """How much work may be lost if the process is killed."""
     device: str = "cpu"
@@ -46,13 +71,43 @@ class Training:
     log: tuple[Literal["tensorboard", "wandb"], ...] = ()
     """Also write the rows there while training."""
     plugin: Plugins = ()
+    executor: Literal["local", "slurm", "ray"] = "local"
+    """Where: processes on this machine, or jobs on a cluster."""
+    sync_to: Path | None = None
+    """Copy the runs to this folder as they are trained, and go on from there. On a cluster without a common --out it is
+    the folder that all machines see, and --out is one on each machine's own disk."""
+    retries: int = 2
+    """How often a run that dies is started again before it has got any further."""
+    cluster: ClusterOptions = field(default_factory=ClusterOptions)
 
     def prepare(self) -> None:
         from adalin.training import check_workers
 
         import_plugins(self.plugin)
-        check_workers(self.workers)
-        _ = self.hardware  # which refuses what is not there
+        check_workers(self.processes)
+        if self.retries < 0:
+            raise ValueError(f"retries must be at least 0, not {self.retries}")
+        if self.executor == "local":
+            _ = self.hardware  # which refuses what is not there; another machine may have it
+            for name, value in vars(self.cluster).items():
+                if value != getattr(ClusterOptions, name):
+                    raise ValueError(f"--{name.replace('_', '-')} is for a cluster: --executor slurm or ray")
+
+    @property
+    def processes(self) -> int:
+        """On this machine."""
+        return cores() if self.workers is None else self.workers
+
+    def make_executor(self) -> "Executor":
+        from adalin.executors import Local, Ray, Slurm
+
+        options = self.cluster
+        shared: dict[str, Any] = {"cpus": options.cpus, "memory": options.memory, "retries": self.retries}
+        if self.executor == "slurm":
+            return Slurm(partition=options.partition, minutes=options.time, gpus=options.gpus, **shared)
+        if self.executor == "ray":
+            return Ray(address=options.ray_address, gpus=options.gpus, **shared)
+        return Local(retries=self.retries)
 
     @property
     def hardware(self) -> "Hardware":
@@ -67,8 +122,9 @@ class Training:
 
     def train(self, runs: "Sequence[AnyRun]", console: Console) -> "tuple[list[Result], int]":
         """What has come of the runs, and the exit code: 130 if stopped, 1 if something went wrong."""
+        from adalin.executors import Work
         from adalin.report import RunProgress, open_loggers
-        from adalin.training import Result, RunFolder, RunFolderError, execute
+        from adalin.training import Result, RunFolder, RunFolderError
 
         with open_loggers(self.log, self.out) as loggers, RunProgress(runs, console) as progress:
 
@@ -76,21 +132,23 @@ class Training:
                 for tell in (progress.report, *loggers):
                     tell(event, run, details)
 
-            stopped = execute(
-                runs,
+            work = Work(
+                runs=runs,
                 out=self.out,
+                sync_to=self.sync_to,
                 data=self.data,
                 workers=self.workers,
-                report=report,
                 checkpoint_seconds=self.checkpoint_seconds,
                 plugins=self.plugin,
-                hardware=self.hardware,
+                device=self.device,
+                compile=self.compile,
             )
+            stopped = self.make_executor().train(work, report)
         results = []
         for run in runs:
             # Those that were not begun have no folder, and what is wrong with a damaged one has been reported.
             with contextlib.suppress(RunFolderError):
-                results.append(Result.open(RunFolder(self.out / run.folder), run))
+                results.append(Result.open(RunFolder(work.shared / run.folder), run))
         for message in progress.errors:
             complain(message)
         if stopped:

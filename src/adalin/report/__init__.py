@@ -16,6 +16,7 @@ from adalin.report._statistics import (
 from adalin.report._summary import Summary, by_benchmark, mean_and_deviation, summarise
 from adalin.report._table import results_table
 from adalin.report._verdict import Finding, Verdict
+from adalin.report._watch import status_json, status_view
 
 __all__ = [
     "Finding",
@@ -40,6 +41,8 @@ __all__ = [
     "read_results",
     "results_table",
     "save_figure",
+    "status_json",
+    "status_view",
     "summarise",
     "write_page",
     "write_results",

@@ -87,8 +87,9 @@ class SACRun(AnyRun):
     def steps_of(self, tasks: int) -> int:
         return tasks * self.period * self.replay_ratio
 
-    def steps_within(self, step: int) -> int:
-        return step * self.replay_ratio
+    def steps_at(self, position: dict[str, Any]) -> int:
+        made = self.steps_of(position["task"]) + position["step"] * self.replay_ratio
+        return min(made, self.total_steps)
 
     @property
     def stack_key(self) -> tuple[Any, ...]:

@@ -26,7 +26,8 @@ Report = Callable[[str, "AnyRun", dict[str, Any]], None]
 
 - "resumed": `steps` were made before; "steps": `steps` more have been made by the run's stack;
 - "row": a task is over; "done", "stopped", "diverged": the run has ended, here or before, at a position;
-- "warning", "error": `message`.
+- "warning", "error": `message`; and a `cause` where another attempt may end better: "death" of the process, "crash" (an
+  exception that nobody expected), "in use" by another process.
 """
 
 OpenFolder = Callable[["AnyRun", dict[str, Any]], "RunFolder | None"]
@@ -62,9 +63,9 @@ class AnyRun(ABC):
     def steps_of(self, tasks: int) -> int:
         """Steps of the first tasks together."""
 
-    def steps_within(self, step: int) -> int:
-        """Of the current task, at a step of its position."""
-        return step
+    def steps_at(self, position: dict[str, Any]) -> int:
+        """Steps made before the position of a checkpoint."""
+        return min(self.steps_of(position["task"]) + position["step"], self.total_steps)
 
     @property
     @abstractmethod

@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,16 @@ def load(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
             warn(f"{error}; " + ("trying the checkpoint before it" if path != paths[-1] else "there is none before it"))
     if paths:
         raise CheckpointError(f"all checkpoints in {folder} are damaged; delete the folder to start the run anew")
+    return None
+
+
+def peek(folder: Path) -> dict[str, Any] | None:
+    """The position of the newest checkpoint, read without its tensors and not verified; None if there is none."""
+    for path in _newest_first(folder):
+        with suppress(OSError, ValueError, KeyError), path.open("rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+            position: dict[str, Any] = json.loads(header["__metadata__"]["position"])
+            return position
     return None
 
 

@@ -1,14 +1,15 @@
 """Runs on the cores of this machine: grouped into stacks, one process per core, one thread each."""
 
+import math
 import multiprocessing
 import os
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
-from itertools import chain, pairwise
+from itertools import pairwise
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -18,25 +19,36 @@ import torch
 
 from adalin.training._any_run import AnyRun, Report
 from adalin.training._hardware import Hardware
-from adalin.training._run_folder import RunFolder, RunFolderError, check_writable
+from adalin.training._run_folder import RunFolder, RunFolderError, RunInUseError, check_writable
 from adalin.training._train import MAX_STACK
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+BATCH_SIGNAL = signal.SIGUSR2
+"""What batch systems send to all processes of a job before it has to end; the first of them decides."""
 LOCK_SECONDS = 10.0
 """How long to wait for a folder whose process was just killed."""
 
 
-def make_stacks(runs: Sequence[AnyRun], workers: int) -> list[list[AnyRun]]:
-    """Groups of runs that may be trained together, enough to keep all workers busy."""
+def make_stacks(
+    runs: Sequence[AnyRun], workers: int, costs: Mapping[AnyRun, float] | None = None
+) -> list[list[AnyRun]]:
+    """Groups of runs that may be trained together, the most expensive first, enough to keep all workers busy.
+
+    Each kind of runs is divided into parts that cost no more than a worker's share of everything; costs are by default
+    the runs' steps.
+    """
+    costs = costs or {run: float(run.total_steps) for run in runs}
+    share = sum(costs[run] for run in runs) / workers
     kinds: dict[tuple[Any, ...], list[AnyRun]] = {}
     for run in sorted(runs, key=lambda run: str(run.folder)):
         kinds.setdefault(run.stack_key, []).append(run)
     stacks = []
     for members in kinds.values():
-        parts = max(min(workers, len(members)), -(-len(members) // MAX_STACK))
+        wanted = math.ceil(sum(costs[run] for run in members) / share - 1e-6) if share else 1
+        parts = max(min(wanted, len(members)), -(-len(members) // MAX_STACK))
         bounds = [len(members) * part // parts for part in range(parts + 1)]
         stacks += [members[start:end] for start, end in pairwise(bounds)]
-    return sorted(stacks, key=lambda stack: -sum(run.total_steps for run in stack))
+    return sorted(stacks, key=lambda stack: -sum(costs[run] for run in stack))
 
 
 def execute(
@@ -49,31 +61,45 @@ def execute(
     checkpoint_seconds: float = 60.0,
     plugins: Sequence[str] = (),
     hardware: Hardware | None = None,
+    costs: Mapping[AnyRun, float] | None = None,
+    isolate: bool = False,
+    asked: Callable[[], bool] = lambda: False,
 ) -> bool:
-    """Train runs to their end, or to the first SIGINT or SIGTERM, which saves what there is; returns whether one came.
+    """Train runs to their end, or to the first SIGINT or SIGTERM, or until `asked` to stop, which saves what there is;
+    returns whether it was stopped.
 
-    With one worker everything happens in this process.
+    With one worker everything happens in this process, unless runs are to be isolated: then each is trained alone, and
+    never in this process, which outlives whatever it does.
     """
-    check_workers(workers)
-    if not checkpoint_seconds >= 0:
-        raise ValueError(f"checkpoint-seconds must be a number of at least 0, not {checkpoint_seconds}")
-    check_writable(out, needed_bytes=sum(run.disk_bytes for run in runs if not (out / run.folder).exists()))
-    stacks = make_stacks(runs, workers)
+    check_execution(runs, out, workers, checkpoint_seconds)
+    stacks = [[run] for run in runs] if isolate else make_stacks(runs, workers, costs)
     settings: dict[str, Any] = {
         "out": out,
         "data": data,
         "checkpoint_seconds": checkpoint_seconds,
         "hardware": hardware or Hardware(),
     }
-    with _stop_on_signals() as stop:
-        if workers == 1 or len(stacks) == 1:
+    with stop_on_signals() as signalled:
+
+        def stop() -> bool:
+            return signalled() or asked()
+
+        if not isolate and (workers == 1 or len(stacks) == 1):
             with engine_settings():
                 for stack in stacks:
                     if not stop():
                         train_stack(stack, report=report, stop=stop, **settings)
         else:
-            _Pool(stacks, min(workers, len(stacks)), settings, tuple(plugins), report).go(stop)
+            _Pool(stacks, workers, settings, tuple(plugins), report).go(stop)
         return stop()
+
+
+def check_execution(runs: Sequence[AnyRun], out: Path, workers: int, checkpoint_seconds: float) -> None:
+    """Raises an error that says what to do if there is no room for runs, or nobody to train them."""
+    check_workers(workers)
+    if not checkpoint_seconds >= 0:
+        raise ValueError(f"checkpoint-seconds must be a number of at least 0, not {checkpoint_seconds}")
+    check_writable(out, needed_bytes=sum(run.disk_bytes for run in runs if not (out / run.folder).exists()))
 
 
 def check_workers(workers: int) -> None:
@@ -102,7 +128,8 @@ def train_stack(
                     locks.enter_context(folder.lock(wait=LOCK_SECONDS))
                     folder.create_or_check(run.config(), manifest, run.defaults())
                 except (ValueError, RunFolderError) as error:  # the others can go on
-                    report("error", run, {"message": str(error)})
+                    cause = {"cause": "in use"} if isinstance(error, RunInUseError) else {}
+                    report("error", run, {"message": str(error)} | cause)
                     return None
                 return folder
 
@@ -113,11 +140,11 @@ def train_stack(
             report("error", run, {"message": str(error)})
     except Exception:
         for run in runs:
-            report("error", run, {"message": traceback.format_exc()})
+            report("error", run, {"message": traceback.format_exc(), "cause": "crash"})
 
 
 class _Pool:
-    """Worker processes that get one stack after the other."""
+    """Worker processes that get one stack after the other; one that dies is replaced while there is work."""
 
     def __init__(
         self,
@@ -128,24 +155,16 @@ class _Pool:
         report: Report,
     ) -> None:
         self._waiting, self._report = list(stacks), report
+        self._settings, self._plugins, self._size = settings, plugins, workers
         self._busy: dict[Connection, list[AnyRun]] = {}
         self._workers: dict[Connection, Any] = {}
-        spawn = multiprocessing.get_context("spawn")  # torch and fork do not go together
+        self._places: dict[Connection, int] = {}
         resource_tracker.ensure_running()  # now: it unblocks signals
-        # A signal waits until a worker, whose imports take seconds, can handle it: it inherits what is blocked here.
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-        for _ in range(workers):
-            ours, theirs = spawn.Pipe()
-            process = spawn.Process(target=_work, args=(theirs, settings, plugins), daemon=True)
-            process.start()
-            theirs.close()
-            self._workers[ours] = process
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        for place in range(min(workers, len(stacks))):
+            self._start(place)
 
     def go(self, stop: Callable[[], bool]) -> None:
         told = False
-        for connection in list(self._workers):
-            self._next(connection)
         while self._workers:
             if stop() and not told:
                 told = True
@@ -156,8 +175,20 @@ class _Pool:
             for ready in wait(list(self._workers), timeout=0.5):
                 assert isinstance(ready, Connection)
                 self._receive(ready)
-        for run in chain.from_iterable(self._waiting):
-            self._report("error", run, {"message": "all processes died before its turn; the same command starts it"})
+
+    def _start(self, place: int) -> None:
+        spawn = multiprocessing.get_context("spawn")  # torch and fork do not go together
+        ours, theirs = spawn.Pipe()
+        arguments = (theirs, self._settings, self._plugins, place, self._size)
+        process = spawn.Process(target=_work, args=arguments, daemon=True)
+        # A signal waits until a worker, whose imports take seconds, can handle it: it inherits what is blocked here.
+        blocked = (*SIGNALS, BATCH_SIGNAL)
+        signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+        process.start()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
+        theirs.close()
+        self._workers[ours], self._places[ours] = process, place
+        self._next(ours)
 
     def _receive(self, connection: Connection) -> None:
         try:
@@ -167,7 +198,9 @@ class _Pool:
             process.join()
             for run in self._busy.pop(connection, []):
                 message = f"its process died (exit code {process.exitcode}); the same command resumes it"
-                self._report("error", run, {"message": message})
+                self._report("error", run, {"message": message, "cause": "death"})
+            if self._waiting:
+                self._start(self._places[connection])
             return
         if event == "idle":
             self._busy.pop(connection, None)
@@ -183,9 +216,12 @@ class _Pool:
             connection.send(stack)
 
 
-def _work(connection: Connection, settings: dict[str, Any], plugins: tuple[str, ...]) -> None:
+def _work(connection: Connection, settings: dict[str, Any], plugins: tuple[str, ...], place: int, workers: int) -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
+    signal.signal(BATCH_SIGNAL, signal.SIG_IGN)  # the parent gets it too, and tells us
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (BATCH_SIGNAL,))
+    _pin(place, workers)
     for plugin in plugins:
         import_module(plugin)
 
@@ -193,7 +229,7 @@ def _work(connection: Connection, settings: dict[str, Any], plugins: tuple[str, 
         with suppress(OSError):  # the parent is gone; `stop` notices
             connection.send((event, run, details))
 
-    with _stop_on_signals() as signalled, engine_settings():
+    with stop_on_signals() as signalled, engine_settings():
 
         def stop() -> bool:
             return signalled() or not parent.is_alive()
@@ -205,8 +241,18 @@ def _work(connection: Connection, settings: dict[str, Any], plugins: tuple[str, 
                 connection.send(("idle", None, None))
 
 
+def _pin(place: int, workers: int) -> None:
+    """One core for each worker, if there are as many: fewer might share one with those of another command. And one
+    of the CUDA devices, if there are several."""
+    if hasattr(os, "sched_setaffinity") and len(cores := sorted(os.sched_getaffinity(0))) == workers:
+        os.sched_setaffinity(0, {cores[place]})
+    if (count := torch.cuda.device_count()) > 1:
+        devices = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(count)))).split(",")
+        os.environ["CUDA_VISIBLE_DEVICES"] = devices[place % len(devices)]
+
+
 @contextmanager
-def _stop_on_signals() -> Iterator[Callable[[], bool]]:
+def stop_on_signals() -> Iterator[Callable[[], bool]]:
     """Says whether SIGINT or SIGTERM has come, instead of dying of them; a second SIGINT interrupts as usual."""
     came = threading.Event()
     if threading.current_thread() is not threading.main_thread():

@@ -22,8 +22,7 @@ def resume(run: AnyRun, folder: RunFolder, report: Report) -> tuple[Checkpoint, 
         message = f"{folder.path} has {rows} rows but no checkpoint: the run starts anew"
         report("warning", run, {"message": message})
     folder.trim_rows(task)
-    made = run.steps_of(task) + run.steps_within(checkpoint.position["step"])
-    report("resumed", run, {"steps": min(made, run.total_steps)})
+    report("resumed", run, {"steps": run.steps_at(checkpoint.position)})
     finished, diverged = task >= run.tasks, checkpoint.position.get("state") == "diverged"
     if finished or diverged:
         report("done" if finished else "diverged", run, checkpoint.position)

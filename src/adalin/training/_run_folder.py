@@ -13,6 +13,7 @@ import fcntl
 import json
 import math
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -25,6 +26,10 @@ from adalin.training._checkpoint import Checkpoint, CheckpointError
 from adalin.training._disk import RunFolderError, check_writable, plain_disk_errors, sync_folder, write_atomically
 
 __all__ = ["Checkpoint", "CheckpointError", "RunFolder", "RunFolderError", "check_writable"]
+
+
+class RunInUseError(RunFolderError):
+    """Another process holds the lock."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +96,21 @@ class RunFolder:
                 file = stack.enter_context(path.open("a+"))
                 self._acquire(file, wait)
                 file.truncate(0)
-                file.write(f"{os.getpid()}\n")
+                file.write(f"{os.getpid()} {socket.gethostname()}\n")
                 file.flush()
             yield
+
+    def held_by(self) -> str | None:
+        """The machine whose process holds the lock, as far as the file system tells; None if none does."""
+        try:
+            with (self.path / "lock").open() as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return file.read().strip().partition(" ")[2] or "unknown"
+        except OSError:
+            pass
+        return None
 
     def append_row(self, row: dict[str, Any]) -> None:
         """Adds the row of a finished task, completely or not at all. NaN and infinities become null."""
@@ -137,6 +154,10 @@ class RunFolder:
         """Write a checkpoint; it and the one before it are kept."""
         return _checkpoint.save(self.path, checkpoint)
 
+    def peek(self) -> dict[str, Any] | None:
+        """The position of the last checkpoint, which is not verified: quick, for those who only look."""
+        return _checkpoint.peek(self.path)
+
     def load(self, warn: Callable[[str], None]) -> Checkpoint | None:
         """The newest intact checkpoint; each damaged one is warned of."""
         return _checkpoint.load(self.path, warn)
@@ -153,9 +174,10 @@ class RunFolder:
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     file.seek(0)
-                    pid = file.read().strip() or "unknown"
-                    raise RunFolderError(
-                        f"another process (pid {pid}) is working on {self.path}; wait for it or stop it"
+                    pid, _, host = file.read().strip().partition(" ")
+                    who = f"pid {pid or 'unknown'}" + (f" on {host}" if host not in ("", socket.gethostname()) else "")
+                    raise RunInUseError(
+                        f"another process ({who}) is working on {self.path}; wait for it or stop it"
                     ) from None
             time.sleep(0.05)
 

@@ -1,0 +1,72 @@
+"""watch, status."""
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.live import Live
+from tyro.conf import Positional
+
+from adalin.cli._shared import Plugins, import_plugins
+
+if TYPE_CHECKING:
+    from adalin.executors import StatusReader
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What the runs in a folder are doing, live, from any machine that sees it. Ctrl-C ends the view, not the runs."""
+
+    folder: Positional[Path] = Path("runs")
+    """Of the runs."""
+    every: float = 2.0
+    """Seconds between looks."""
+    plugin: Plugins = ()
+
+    def __call__(self, console: Console) -> int:
+        from adalin.report import status_view
+
+        reader = _reader(self.folder, self.plugin)
+        status = reader.read()
+        try:
+            with Live(status_view(status), console=console, auto_refresh=False) as live:
+                while status.counts["running"] or status.counts["waiting"]:
+                    time.sleep(self.every)
+                    status = reader.read()
+                    live.update(status_view(status), refresh=True)
+        except KeyboardInterrupt:
+            return 0
+        return 1 if status.counts["failed"] or status.problems else 0
+
+
+@dataclass(frozen=True)
+class Status:
+    """What the runs in a folder are doing, once; the exit code is 1 if some have failed."""
+
+    folder: Positional[Path] = Path("runs")
+    """Of the runs."""
+    json: bool = False
+    """For scripts."""
+    plugin: Plugins = ()
+
+    def __call__(self, console: Console) -> int:
+        from adalin.report import status_json, status_view
+
+        status = _reader(self.folder, self.plugin).read()
+        if self.json:
+            print(json.dumps(status_json(status), indent=2))
+        else:
+            console.print(status_view(status))
+        return 1 if status.counts["failed"] or status.problems else 0
+
+
+def _reader(folder: Path, plugins: tuple[str, ...]) -> "StatusReader":
+    from adalin.executors import StatusReader
+
+    import_plugins(plugins)
+    if not folder.is_dir():
+        raise ValueError(f"there is no folder {folder}")
+    return StatusReader(folder)

@@ -1,0 +1,193 @@
+"""Jobs on machines that have nothing in common with this one but the folder of the runs."""
+
+import time
+from abc import abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, ClassVar
+
+from adalin.executors._costs import expected_costs
+from adalin.executors._executor import Attempts, Executor, Work
+from adalin.executors._job import Job
+from adalin.executors._status import Look, look_at
+from adalin.executors._submission import Submission
+from adalin.training import AnyRun
+from adalin.training._any_run import Report
+from adalin.training._execute import make_stacks, stop_on_signals
+
+CANCEL_SECONDS = 120.0
+"""How long to wait for cancelled jobs to save."""
+LAST_LINES = 5
+JOBS_PER_WORKER = 2
+"""At most: enough to balance the load, few enough that starting them, which takes seconds, does not count."""
+
+
+class Cluster(Executor):
+    """An engine that starts jobs: three things it must do, submit, watch and cancel. The rest is the same for all."""
+
+    name: ClassVar[str]
+    cpus: int
+    """Per job: processes that train its runs."""
+    retries: int
+    backoff: float
+    """Seconds before the first retry; twice as many before each later one."""
+    poll_seconds: float
+    """Between looks at jobs and folders."""
+
+    @abstractmethod
+    def connect(self, out: Path) -> AbstractContextManager[None]:
+        """Find the engine; raises ValueError if it is not there."""
+
+    @property
+    @abstractmethod
+    def capacity(self) -> int:
+        """How many jobs to make of the work if nobody says."""
+
+    @abstractmethod
+    def submit(self, jobs: Sequence[Job]) -> list[str]:
+        """Queue jobs, and return what the engine calls them."""
+
+    @abstractmethod
+    def ended(self, jobs: Sequence[Job]) -> list[Job]:
+        """Those that are neither waiting nor running, for whatever reason."""
+
+    @abstractmethod
+    def last_words(self, job: Job) -> str:
+        """What the engine knows of a job's end."""
+
+    @abstractmethod
+    def cancel(self, jobs: Sequence[Job]) -> None:
+        """Ask jobs to save and end; those that wait never start."""
+
+    def train(self, work: Work, report: Report) -> bool:
+        """See `Executor.train`."""
+        work.check()
+        if self.cpus < 1:
+            raise ValueError(f"cpus must be at least 1, not {self.cpus}")
+        with self.connect(work.shared), stop_on_signals() as stop:  # Ray handles signals too: the last handler counts
+            watch = _Watch(self, work, report)
+            try:
+                watch.start()
+                while watch.look():
+                    if stop():
+                        watch.cancel()
+                        break
+                    time.sleep(self.poll_seconds)
+            finally:
+                watch.submission.end()
+            return stop()
+
+
+class _Watch:
+    """The runs of one command, from here to their end."""
+
+    def __init__(self, cluster: Cluster, work: Work, report: Report) -> None:
+        self._cluster, self._work, self._report = cluster, work, report
+        self._attempts = Attempts(cluster.retries, cluster.backoff)
+        self._going: list[Job] = []
+        self._later: dict[AnyRun, float] = {}
+        """When to try them again, each alone: one of a stack may have taken the others along."""
+        self._looks = {run: look_at(work.shared, run) for run in work.runs}
+        self.submission = Submission.start(work, cluster.name, sum(look.steps for look in self._looks.values()))
+
+    def start(self) -> None:
+        """Tell how far the runs are, and submit those that are not finished."""
+        cluster, work = self._cluster, self._work
+        for run, look in self._looks.items():
+            self._report("resumed", run, {"steps": look.steps})
+            if look.finished:
+                self._report(look.state, run, look.position or {})
+        unfinished = [run for run, look in self._looks.items() if not look.finished]
+        if unfinished:
+            workers = work.workers or cluster.capacity
+            stacks = make_stacks(unfinished, workers * cluster.cpus, expected_costs(work.shared, unfinished))
+            count = min(-(-len(stacks) // cluster.cpus), workers * JOBS_PER_WORKER)
+            self._submit([[run for stack in stacks[job::count] for run in stack] for job in range(count)])
+
+    def look(self) -> bool:
+        """Tell what has happened since the last look, start what is due; returns whether there is more to come."""
+        ended = self._cluster.ended(self._going)
+        for run in [run for job in self._going for run in job.runs]:
+            self._look_at(run)
+        for job in ended:
+            self._going.remove(job)
+            self._close(job)
+        due = [run for run, when in self._later.items() if when <= time.monotonic()]
+        if due:
+            self._submit([[run] for run in due], alone=True)
+            self._later = {run: when for run, when in self._later.items() if run not in due}
+        self.submission.beat()
+        return bool(self._going or self._later)
+
+    def cancel(self) -> None:
+        """End all jobs, and see what they have saved."""
+        self._later.clear()
+        self._cluster.cancel(self._going)
+        deadline = time.monotonic() + CANCEL_SECONDS
+        while self._going and time.monotonic() < deadline:
+            for job in self._cluster.ended(self._going):
+                self._going.remove(job)
+                for run in job.runs:
+                    self._look_at(run)
+            time.sleep(self._cluster.poll_seconds)
+
+    def _submit(self, groups: Sequence[Sequence[AnyRun]], *, alone: bool = False) -> None:
+        first = len(self.submission.jobs) + 1
+        jobs = [
+            Job(self.submission.folder / f"job-{number}.json", runs, alone) for number, runs in enumerate(groups, first)
+        ]
+        for job in jobs:
+            job.write(self._work, self._cluster.cpus)
+        for job, name in zip(jobs, self._cluster.submit(jobs), strict=True):
+            entry = {"id": name, "runs": [str(run.folder) for run in job.runs], "log": str(job.log)}
+            self.submission.jobs[job.name] = entry
+        self.submission.write()
+        self._going += jobs
+
+    def _look_at(self, run: AnyRun) -> None:
+        before = self._looks[run]
+        look = look_at(self._work.shared, run, before)
+        if look is before or before.finished:
+            return
+        # After a resume a few rows are made again: they were reported, and are the same.
+        for row in look.rows[len(before.rows) :]:
+            self._report("row", run, row)
+        if look.steps > before.steps:
+            self._report("steps", run, {"steps": look.steps - before.steps})
+        if look.finished:
+            self._report(look.state, run, look.position or {})
+        rows, steps = max(before.rows, look.rows, key=len), max(before.steps, look.steps)
+        self._looks[run] = Look(rows, steps, look.state, look.seal, look.position)
+
+    def _close(self, job: Job) -> None:
+        errors = job.errors()
+        again: dict[AnyRun, float] = {}
+        for run in job.runs:
+            if self._looks[run].finished:
+                continue
+            error: dict[str, Any] = errors.get(str(run.folder), {"cause": "death"})
+            if "cause" not in error:
+                self._fail(run, error["message"])
+                continue
+            count = self._attempts.fail(run, self._looks[run].steps)
+            if self._attempts.over(count):
+                words = error.get("message") or self._last_words(job)
+                self._fail(run, f"{run.folder} did not get further in {count} attempts: {words}")
+            else:
+                again[run] = self._attempts.pause(count)
+        if again:
+            self._later |= {run: time.monotonic() + pause for run, pause in again.items()}
+            name, pause = self.submission.jobs[job.name]["id"], max(again.values())
+            message = f"job {name} ended before {len(again)} of its runs did; tried again in {pause:.0f} s"
+            self._report("warning", next(iter(again)), {"message": message})
+
+    def _last_words(self, job: Job) -> str:
+        log = job.log.read_text(errors="replace").splitlines() if job.log.exists() else []
+        lines = [*log[-LAST_LINES:], *self._cluster.last_words(job).splitlines()[-LAST_LINES:]]
+        return "\n  ".join([f"the last lines of {job.log}:", *(lines or ["(it never started)"])])
+
+    def _fail(self, run: AnyRun, message: str) -> None:
+        self.submission.failed[str(run.folder)] = message
+        self.submission.write()
+        self._report("error", run, {"message": message})

@@ -1,0 +1,30 @@
+"""What runs will cost, from what others like them have cost in the same folder."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from adalin.executors._status import look_at
+from adalin.training import AnyRun, RunFolder
+
+
+def expected_costs(out: Path, runs: Sequence[AnyRun]) -> dict[AnyRun, float]:
+    """Seconds of one core that each still needs; where nothing has been measured, in proportion to its steps."""
+    left, made, seconds = {}, dict[object, int](), dict[object, float]()
+    for run in runs:
+        steps = look_at(out, run).steps
+        left[run] = run.total_steps - steps
+        cost = RunFolder(out / run.folder).cost() if steps else 0.0
+        if cost:
+            for kind in _kinds(run):
+                made[kind] = made.get(kind, 0) + steps
+                seconds[kind] = seconds.get(kind, 0.0) + cost
+
+    def rate(run: AnyRun) -> float:
+        return next((seconds[kind] / made[kind] for kind in _kinds(run) if made.get(kind)), 1.0)
+
+    return {run: left[run] * rate(run) for run in runs}
+
+
+def _kinds(run: AnyRun) -> Iterable[object]:
+    """What a run is like, the most like it first."""
+    return (run.folder.parent, (run.benchmark, run.network), run.benchmark, "all")

@@ -1,0 +1,87 @@
+"""Runs on a machine's own disk, with copies in a folder that all machines see."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from adalin.executors._status import look_at
+from adalin.training import AnyRun, RunFolder, RunFolderError
+from adalin.training._any_run import Report
+from adalin.training._disk import plain_disk_errors, write_atomically
+from adalin.training._execute import LOCK_SECONDS
+from adalin.training._run_folder import RunInUseError
+
+CHECKPOINT = "checkpoint-"
+
+
+@contextmanager
+def mirrored(
+    runs: Sequence[AnyRun], out: Path, shared: Path | None, *, seconds: float, report: Report
+) -> Iterator[list[AnyRun]]:
+    """Fetch what others have made of runs, copy what is made here now and then and at the end; gives those to train.
+
+    The lock of a run is then that of its copy, which all machines see. Without a shared folder nothing is done.
+    """
+    if shared is None:
+        yield list(runs)
+        return
+    with ExitStack() as locks:
+        ours = []
+        for run in runs:
+            try:
+                locks.enter_context(RunFolder(shared / run.folder).lock(wait=LOCK_SECONDS))
+                if look_at(shared, run).steps > look_at(out, run).steps:
+                    copy_run(shared / run.folder, out / run.folder)
+                ours.append(run)
+            except RunFolderError as error:
+                cause = {"cause": "in use"} if isinstance(error, RunInUseError) else {}
+                report("error", run, {"message": str(error)} | cause)
+        over = threading.Event()
+
+        def copy_all() -> None:
+            for run in ours:
+                if (out / run.folder / "config.json").exists():
+                    copy_run(out / run.folder, shared / run.folder)
+
+        def copy_now_and_then() -> None:
+            while not over.wait(max(1.0, seconds)):
+                with suppress(OSError, RunFolderError):  # the last copy, below, says what is wrong
+                    copy_all()
+
+        thread = threading.Thread(target=copy_now_and_then, daemon=True)
+        thread.start()
+        try:
+            yield ours
+        finally:
+            over.set()
+            thread.join()
+            copy_all()
+
+
+def copy_run(source: Path, target: Path) -> None:
+    """Copy a run's folder, which may be written to meanwhile, so that the run can go on from the copy at any time."""
+    checkpoints = {path.name: path.read_bytes() for path in _files(source) if _new(path, target)}
+    # Read after the checkpoints, whose rows are then there, and written before them, for the same reason.
+    others = [path for path in source.iterdir() if not path.name.startswith(CHECKPOINT)]
+    contents = {path.name: path.read_bytes() for path in others if path.is_file() and path.suffix != ".tmp"}
+    contents.pop("lock", None)
+    with plain_disk_errors(target):
+        target.mkdir(parents=True, exist_ok=True)
+        for name, data in (*contents.items(), *checkpoints.items()):
+            path = target / name
+            if not (path.exists() and path.read_bytes() == data):
+                write_atomically(path, data, temporary=target / f"{name}.tmp")
+        kept = {path.name for path in source.iterdir()}
+        for path in _files(target):
+            if path.name not in kept:
+                path.unlink(missing_ok=True)
+
+
+def _files(folder: Path) -> list[Path]:
+    """Checkpoints, oldest first."""
+    return sorted(path for path in folder.glob(f"{CHECKPOINT}*") if path.suffix != ".tmp")
+
+
+def _new(path: Path, target: Path) -> bool:
+    return not (target / path.name).exists()  # their names carry the hash of what they hold

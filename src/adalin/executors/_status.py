@@ -1,0 +1,186 @@
+"""What the runs in a folder are doing, from the folder alone: works on any machine that sees it."""
+
+import os
+import socket
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from adalin.executors._submission import Submission
+from adalin.training import AnyRun, RunFolder, RunFolderError, read_run
+
+STATES = ("done", "running", "waiting", "stopped", "failed", "diverged")
+
+
+@dataclass(frozen=True, eq=False)
+class RunStatus:
+    """How far a run is."""
+
+    run: AnyRun
+    state: str
+    """Is "done", "running", "waiting", "stopped" (nobody waits for it), "failed" or "diverged"."""
+    steps: int
+    """Made so far, as far as is saved."""
+    rows: list[dict[str, Any]]
+    message: str = ""
+    """Why it failed."""
+
+    @property
+    def score(self) -> float | None:
+        """Mean over its rows of what people compare."""
+        values = [row[self.run.score] for row in self.rows if isinstance(row.get(self.run.score), int | float)]
+        return sum(values) / len(values) if values else None
+
+
+@dataclass(frozen=True, eq=False)
+class Status:
+    """Of all runs in a folder."""
+
+    runs: list[RunStatus]
+    steps_per_second: float | None
+    """Since those that are asked for were; None if nothing is going on."""
+    problems: list[str]
+    """Folders that cannot be read."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Runs in each state."""
+        return {state: sum(one.state == state for one in self.runs) for state in STATES}
+
+    @property
+    def seconds_left(self) -> float | None:
+        """For what runs and waits, at the speed so far."""
+        going = [one for one in self.runs if one.state in ("running", "waiting")]
+        left = sum(one.run.total_steps - one.steps for one in going)
+        return left / self.steps_per_second if self.steps_per_second else None
+
+    @property
+    def best(self) -> dict[str, tuple[AnyRun, float]]:
+        """For each benchmark the setting with the highest mean score over seeds and tasks so far, and that."""
+        settings: dict[Path, list[RunStatus]] = {}
+        for one in self.runs:
+            if one.score is not None:
+                settings.setdefault(one.run.folder.parent, []).append(one)
+        best: dict[str, tuple[AnyRun, float]] = {}
+        for members in settings.values():
+            run, score = members[0].run, sum(one.score or 0.0 for one in members) / len(members)
+            if run.benchmark not in best or score > best[run.benchmark][1]:
+                best[run.benchmark] = (run, score)
+        return best
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What is saved of a run."""
+
+    rows: list[dict[str, Any]]
+    steps: int
+    state: str
+    """That of its last checkpoint, or "new"; "done" with all tasks that are wanted."""
+    seal: tuple[tuple[str, int], ...] = ()
+    """Changes whenever a file does."""
+    position: dict[str, Any] | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing left to do."""
+        return self.state in ("done", "diverged")
+
+
+def look_at(out: Path, run: AnyRun, before: Look | None = None) -> Look:
+    """Read a run's rows and position; what was seen before is returned if nothing has changed."""
+    seal = _seal(out / run.folder)
+    if before is not None and before.seal == seal:
+        return before
+    folder = RunFolder(out / run.folder)
+    try:
+        rows, position = folder.rows(), folder.peek()
+    except RunFolderError:  # whoever trains it says what is wrong
+        return before or Look([], 0, "new")
+    if position is None:
+        return Look(rows, 0, "new", seal)
+    done = position["task"] >= run.tasks
+    state = "done" if done else str(position.get("state", "running"))
+    return Look(rows[: run.tasks], run.steps_at(position), state, seal, position)
+
+
+def _seal(folder: Path) -> tuple[tuple[str, int], ...]:
+    with suppress(OSError):
+        return tuple(sorted((entry.name, entry.stat().st_mtime_ns) for entry in os.scandir(folder)))
+    return ()
+
+
+class StatusReader:
+    """Reads the status of a folder again and again; what has not changed is not read again."""
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+        self._looks: dict[AnyRun, Look] = {}
+
+    def read(self) -> Status:
+        """The status now."""
+        runs: dict[Path, AnyRun] = {}
+        problems = []
+        submissions = Submission.read_all(self._out)
+        asked: dict[Path, Submission] = {}
+        for submission in submissions:
+            for config in submission.runs:
+                with suppress(ValueError, TypeError):
+                    run = read_run(config)
+                    runs[run.folder], asked[run.folder] = run, submission
+        for folder in RunFolder.find(self._out):
+            path = folder.path.relative_to(self._out)
+            if path not in runs:
+                try:
+                    run = _wanted(folder)
+                    runs[run.folder] = run
+                except (KeyError, TypeError, ValueError, RunFolderError) as error:
+                    problems.append(f"{folder.path} is not a run that adalin knows: {error}")
+        self._looks = {run: look_at(self._out, run, self._looks.get(run)) for run in runs.values()}
+        statuses = [self._status(run, self._looks[run], asked.get(run.folder)) for run in runs.values()]
+        return Status(statuses, _speed(statuses, asked, submissions), problems)
+
+    def _status(self, run: AnyRun, look: Look, submission: Submission | None) -> RunStatus:
+        message = "" if submission is None else submission.failed.get(str(run.folder), "")
+        waits = submission is not None and not submission.over
+        if submission is not None and submission.executor == "local":
+            waits = waits and not submission.silent
+        if look.finished:
+            state = look.state
+        elif message:
+            state = "failed"
+        elif self._is_running(run, look, 60.0 if submission is None else submission.checkpoint_seconds):
+            state = "running"
+        else:
+            state = "waiting" if waits else "stopped"
+        return RunStatus(run, state, look.steps, look.rows, message)
+
+    def _is_running(self, run: AnyRun, look: Look, checkpoint_seconds: float) -> bool:
+        folder = RunFolder(self._out / run.folder)
+        if folder.held_by() is not None:
+            return True
+        with suppress(OSError):
+            if (folder.path / "lock").read_text().strip().endswith(f" {socket.gethostname()}"):
+                return False  # it was last held here, where we would see it
+        # Locks of other machines are not visible on every file system. Something is written at every checkpoint.
+        changed = max((when for _, when in look.seal), default=0) / 1e9
+        return look.state != "stopped" and time.time() - changed < 2 * checkpoint_seconds + 30
+
+
+def _wanted(folder: RunFolder) -> AnyRun:
+    """The run of a folder, with as many tasks as were ever asked for."""
+    manifest = folder.manifest()
+    starts = (manifest, *manifest.get("resumed", ()))
+    return read_run({**folder.config(), "tasks": max(start["tasks"] for start in starts if "tasks" in start)})
+
+
+def _speed(statuses: Iterable[RunStatus], asked: dict[Path, Submission], open_: Iterable[Submission]) -> float | None:
+    """Of the commands that are still going on."""
+    going = [one for one in open_ if not one.over and not one.silent]
+    made = sum(one.steps for one in statuses if asked.get(one.run.folder) in going)
+    seconds = time.time() - min((one.started for one in going), default=time.time())
+    new = made - sum(one.made for one in going)
+    return new / seconds if going and new > 0 and seconds > 0 else None

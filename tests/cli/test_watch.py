@@ -1,0 +1,120 @@
+"""What a folder tells of its runs while they are trained, and after."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from adalin.executors import Local, StatusReader, _submission
+from adalin.executors._submission import Submission
+from adalin.training import RunFolder
+from executor_runs import Notes, make_work
+
+RUN = ("run", "random-label-mnist", "--seeds", "3", "4", "--epochs", "1", "--images", "48", "--data", "bundled")
+
+
+def counts(out: Path) -> dict[str, int]:
+    return {state: count for state, count in StatusReader(out).read().counts.items() if count}
+
+
+def test_status_of_finished_runs_is_printed_for_people_and_for_scripts(adalin):
+    adalin(*RUN, "--tasks", "2", "--workers", "1")
+    code, out, err = adalin("status")
+    assert (code, err) == (0, "")
+    assert "4 done, 100% of all steps" in out
+    assert "best on random-label-mnist-v1: " in out
+    code, watched, _ = adalin("watch")  # ends, as there is nothing to wait for
+    assert code == 0
+    assert watched.split() == out.split()
+    code, out, _ = adalin("status", "--json")
+    status = json.loads(out)
+    assert code == 0
+    assert status["counts"]["done"] == 4
+    assert {one["state"] for one in status["runs"]} == {"done"}
+    assert [one["tasks"] for one in status["runs"]] == [2] * 4
+    assert status["best"]["random-label-mnist-v1"]["score"] == max(
+        sum(one["score"] for one in status["runs"] if one["method"] == method) / 2 for method in ("baseline", "adalin")
+    )
+
+
+def test_a_folder_that_is_not_there_is_told_in_one_line(adalin):
+    assert adalin("watch", "nowhere") == (2, "", "adalin: there is no folder nowhere\n")
+
+
+def test_runs_are_running_and_then_done_as_a_command_goes_on(tmp_path):
+    work, seen = make_work(tmp_path, workers=1), []
+    Local().train(work, Notes(at_first_row=lambda: seen.append(counts(tmp_path))))
+    assert seen == [{"running": 4}]  # in one stack
+    assert counts(tmp_path) == {"done": 4}
+
+
+def test_a_run_is_running_while_its_lock_is_held_and_stopped_when_its_command_is_killed(tmp_path):
+    work = make_work(tmp_path)
+    first = RunFolder(tmp_path / work.runs[0].folder)
+    submission = Submission.start(work, "local", 0)
+    assert counts(tmp_path) == {"waiting": 4}
+    program = (
+        "import sys, time; from pathlib import Path; from adalin.training import RunFolder\n"
+        "with RunFolder(Path(sys.argv[1])).lock(): print('locked', flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program, str(first.path)], stdout=subprocess.PIPE) as holder:
+        try:
+            assert holder.stdout.readline() == b"locked\n"
+            assert counts(tmp_path) == {"running": 1, "waiting": 3}
+        finally:
+            holder.kill()
+    assert counts(tmp_path) == {"waiting": 4}
+    long_ago = time.time() - 2 * _submission.SILENT_SECONDS
+    os.utime(submission.folder / "submission.json", (long_ago, long_ago))
+    assert counts(tmp_path) == {"stopped": 4}
+
+
+def test_a_run_of_another_machine_is_running_while_its_folder_changes(tmp_path):
+    work = make_work(tmp_path, checkpoint_seconds=60.0)
+    folder = tmp_path / work.runs[0].folder
+    folder.mkdir(parents=True)
+    (folder / "lock").write_text("1 elsewhere\n")
+    Submission.start(work, "slurm", 0)
+    assert counts(tmp_path) == {"running": 1, "waiting": 3}
+    long_ago = time.time() - 1000
+    os.utime(folder / "lock", (long_ago, long_ago))
+    assert counts(tmp_path) == {"waiting": 4}
+
+
+def test_what_has_failed_is_shown_with_its_message_and_the_exit_code_is_1(adalin):
+    work = make_work(Path("runs"))
+    submission = Submission.start(work, "ray", 0)
+    submission.failed[str(work.runs[0].folder)] = "out of luck"
+    submission.end()
+    code, out, _ = adalin("status")
+    assert code == 1
+    assert f"failed: {work.runs[0].folder}: out of luck" in out
+    assert "1 failed" in out
+    assert "3 stopped" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--partition", "gpu"], "--partition is for a cluster: --executor slurm or ray"),
+        (["--retries", "-1"], "retries must be at least 0, not -1"),
+        (["--executor", "slurm", "--workers", "0"], "workers must be at least 1, not 0"),
+        (["--executor", "ray", "--cpus", "0"], "cpus must be at least 1, not 0"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_in_one_line(adalin, arguments, message):
+    code, _, err = adalin(*RUN, *arguments)
+    assert (code, err) == (2, f"adalin: {message}\n")
+
+
+@pytest.mark.parametrize(("executor", "module"), [("slurm", "submitit"), ("ray", "ray")])
+def test_a_missing_extra_is_told_in_one_line(adalin, monkeypatch, executor, module):
+    monkeypatch.setitem(sys.modules, module, None)
+    code, _, err = adalin(*RUN, "--executor", executor)
+    assert code == 2
+    assert err.startswith(f"adalin: --executor {executor} needs ")
+    assert err.endswith(f": pip install 'adalin[{executor}]'\n")

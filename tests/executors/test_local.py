@@ -1,0 +1,66 @@
+"""Processes on this machine that die, and the planner that gives them their work."""
+
+from pathlib import Path
+
+from adalin.executors import Local, StatusReader
+from adalin.executors._costs import expected_costs
+from adalin.executors._executor import Attempts
+from adalin.training import RunFolder
+from adalin.training._execute import make_stacks
+from executor_runs import Notes, assert_finished_once, local_rows, make_work, poison, rows_of
+from tiny_runs import define
+
+
+def test_a_run_whose_process_dies_is_tried_again_with_the_same_rows(tmp_path: Path) -> None:
+    work, notes = make_work(tmp_path, plugins=["disturbances"]), Notes()
+    poison(tmp_path / work.runs[0].folder, deaths=1)
+    assert not Local(backoff=0.0).train(work, notes)
+    assert "its process died (exit code -9); it is tried again" in notes.messages("warning")[0]
+    assert_finished_once(notes, work)
+    assert not (tmp_path / ".jobs").exists()
+
+
+def test_a_run_that_always_dies_is_reported_and_does_not_take_others_along(tmp_path: Path) -> None:
+    work, notes = make_work(tmp_path, plugins=["disturbances"]), Notes()
+    bad = work.runs[0]
+    poison(tmp_path / bad.folder, deaths=99)
+    assert not Local(retries=1, backoff=0.0).train(work, notes)
+    assert [run for run, _ in notes.of("error")] == [bad]
+    expected = {name: rows for name, rows in local_rows().items() if name != str(bad.folder)}
+    assert rows_of(tmp_path) == expected
+    status = StatusReader(tmp_path).read()
+    assert {one.run: (one.state, one.message) for one in status.runs}[bad] == ("failed", *notes.messages("error"))
+    assert status.counts == {"done": 3, "running": 0, "waiting": 0, "stopped": 0, "failed": 1, "diverged": 0}
+
+
+def test_attempts_are_counted_from_the_last_progress_with_longer_and_longer_pauses() -> None:
+    attempts, run = Attempts(retries=2, backoff=5.0), define("random-label-mnist", "adalin")
+    counts = [attempts.fail(run, steps) for steps in (0, 0, 7, 7, 3, 8)]
+    assert counts == [1, 2, 1, 2, 3, 1]
+    assert [attempts.over(count) for count in (1, 2, 3)] == [False, False, True]
+    assert [attempts.pause(count) for count in (1, 2, 3)] == [5.0, 10.0, 20.0]
+
+
+def test_stacks_are_as_large_as_the_workers_shares_allow_and_the_dearest_come_first() -> None:
+    few = [define("random-label-mnist", "adalin", seed) for seed in range(4)]
+    many = [define("random-label-mnist", "adalin", seed, tasks=20) for seed in range(4)]
+    assert [len(stack) for stack in make_stacks(few, 4)] == [1, 1, 1, 1]
+    assert [len(stack) for stack in make_stacks(few + many, 2)] == [2, 2, 4]
+    costs = dict.fromkeys(few, 100.0) | dict.fromkeys(many, 1.0)
+    stacks = make_stacks(few + many, 2, costs)
+    assert [set(stack) <= set(few) for stack in stacks] == [True, True, False]
+
+
+def test_costs_come_from_what_like_runs_have_taken_for_what_they_have_left(tmp_path: Path) -> None:
+    work = make_work(tmp_path, workers=1)
+    Local().train(work, Notes())
+    for run in work.runs:
+        seconds = {"baseline": 10.0, "adalin": 20.0}[run.method]
+        (tmp_path / run.folder / "cost.json").unlink()
+        RunFolder(tmp_path / run.folder).add_cost(seconds)
+    longer = make_work(tmp_path, tasks=4).runs
+    new = define("permuted-mnist", "adalin")
+    costs = expected_costs(tmp_path, [*longer, new])
+    assert {round(costs[run], 6) for run in longer if run.method == "adalin"} == {20.0}
+    assert {round(costs[run], 6) for run in longer if run.method == "baseline"} == {10.0}
+    assert costs[new] == new.total_steps * 60 / sum(run.steps_of(2) for run in longer)
