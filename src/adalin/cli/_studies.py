@@ -1,6 +1,7 @@
 """reproduce, sweep."""
 
 import shlex
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,9 @@ from adalin.cli._shared import Settings, Training, show
 
 if TYPE_CHECKING:
     from adalin.studies import Recipe
-    from adalin.training import AnyRun, Result
+    from adalin.training import AnyRun, Result, Run
+
+WAIT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +110,7 @@ class Reproduce(Training):
         for benchmark, members in _by_benchmark(recipe.runs(self.budget, seeds=self.seeds, data=self.data)).items():
             name = members[0].dataset_name
             dataset = None if name is None else load(name, self.data)
-            result = plan(members, dataset, workers=self.workers, hardware=self.hardware)
+            result = plan(members, dataset, workers=self.processes, hardware=self.hardware)
             time, disk = duration(result.seconds), result.disk_bytes / 1e6
             console.print(f"{recipe.name}: {benchmark}, {_count(members)}, about {time} and {disk:.1f} MB")
         return 0
@@ -150,22 +153,71 @@ class Sweep(Settings):
     """Learning rates."""
     batch_size: tuple[int, ...] = (16, 32, 64)
     """Images per step."""
+    search: Literal["grid", "optuna"] = "grid"
+    """Optuna: points that it proposes, with any learning rate between the smallest and the largest. The same command on
+    other machines that see the folder joins in."""
+    trials: int = 20
+    """How many points Optuna proposes for each method, on all machines together."""
 
     def __call__(self, console: Console) -> int:
         self.prepare()
-        from adalin.studies import choose, report_runs, sweep_runs, sweep_table
+        if self.search == "optuna":
+            return self._search(console)
+        from adalin.studies import sweep_runs
 
-        settings = self.settings()
-        runs = sweep_runs(self.benchmark, self.methods, self.lr, self.batch_size, data=self.data, **settings)
+        runs = sweep_runs(self.benchmark, self.methods, self.lr, self.batch_size, data=self.data, **self.settings())
         console.print(f"sweep on seeds 0, 1, 2: {_count(runs)}")
         results, code = self.train(runs, console)
-        if not results:
-            return code
+        return self._report(runs, results, code, console) if results else code
+
+    def _search(self, console: Console) -> int:
+        from adalin.studies import Search
+
+        search = Search(
+            self.benchmark,
+            self.methods,
+            self.lr,
+            self.batch_size,
+            out=self.out,
+            trials=self.trials,
+            data=self.data,
+            **self.settings(),
+        )
+        codes = [0]
+        with search.joined():
+            while not search.is_over:
+                points = search.ask(self.processes)
+                if not points:
+                    time.sleep(WAIT_SECONDS)  # others are at work on the last of them; if they die, it is our turn
+                    continue
+                runs = search.runs_of(points)
+                console.print(f"{len(points)} points on seeds 0, 1, 2: {_count(runs)}")
+                try:
+                    results, code = self.train(runs, console)
+                except BaseException:
+                    search.put_back(points)
+                    raise
+                codes.append(code)
+                if code == 130:
+                    search.put_back(points)
+                    return code
+                search.tell(points, results)
+            runs = search.complete()
+            if not runs:  # what went wrong has been said
+                return max(codes)
+            with search.last_step():
+                results, code = self.train(runs, console)
+                return self._report(runs, results, max(*codes, code), console)
+
+    def _report(self, runs: "Sequence[Run]", results: "list[Result]", code: int, console: Console) -> int:
+        """What is the best, and how good it is on seeds that had no part in choosing it."""
+        from adalin.studies import choose, report_runs, sweep_table
+
         choices = choose(runs, results)
         console.print(sweep_table(choices))
         if code == 130 or any(choice.best is None for choice in choices):
             return code or 1
-        chosen = report_runs(self.benchmark, choices, data=self.data, **settings)
+        chosen = report_runs(self.benchmark, choices, data=self.data, **self.settings())
         console.print(f"the chosen settings on seeds 3, 4, 5: {len(chosen)} runs")
         results, last = self.train(chosen, console)
         if results:

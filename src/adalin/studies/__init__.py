@@ -4,6 +4,7 @@ from adalin.studies._claims import CLAIMS, Claim, judge_claims
 from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, REPORT_SEEDS, SWEEP_SEEDS, hyper_parameters
 from adalin.studies._publish import publish, save_picture, write_markdown
 from adalin.studies._recipes import BUDGETS, Part, Recipe, get_recipe, recipes
+from adalin.studies._search import Point, Search
 from adalin.studies._sweep import Choice, Trial, choose, report_runs, sweep_runs, sweep_table
 
 __all__ = [
@@ -16,7 +17,9 @@ __all__ = [
     "Choice",
     "Claim",
     "Part",
+    "Point",
     "Recipe",
+    "Search",
     "Trial",
     "choose",
     "get_recipe",

@@ -1,0 +1,45 @@
+"""What an executor costs beyond training: `python -m benchmarks.executors local|slurm|ray 10 100 1000`.
+
+Queues so many runs of a moment each. Overhead per run is the time of all workers, from the command to its end, less the
+time in which runs were trained, divided by the number of runs: starting processes, importing torch, queueing, noticing
+that a run is over. It should not grow with the number of runs, and be under 2 % of a run of one minute. Slurm and Ray
+are those of the machine ($SLURM_CONF, $RAY_ADDRESS); Ray is started if there is none.
+"""
+
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from adalin.executors import Executor, Local, Ray, Slurm, Work
+from adalin.training import RunFolder, define_runs
+from benchmarks._measure import Result, at_most
+
+ALLOWED = 0.02 * 60.0
+
+
+def measure(name: str, count: int, workers: int) -> Result:
+    executors: dict[str, type[Executor]] = {"local": Local, "slurm": Slurm, "ray": Ray}
+    settings = {"tasks": 1, "epochs": 1, "images": 16}
+    runs, _ = define_runs("random-label-mnist", ["adalin"], range(count), data="bundled", **settings)
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as out:  # which machines of a cluster may share, unlike /tmp
+        start = time.monotonic()
+        work = Work(runs=runs, out=Path(out), data="bundled", workers=workers)
+        executors[name]().train(work, lambda event, run, details: None)
+        seconds = (time.monotonic() - start) * workers
+        folders = [RunFolder(Path(out) / run.folder) for run in runs]
+        assert all(len(folder.rows()) == 1 for folder in folders), "some runs are not finished"
+        trained = sum(folder.cost() for folder in folders)
+    return at_most(ALLOWED, f"{name}, {count:,} runs", (seconds - trained) / count, "s per run")
+
+
+def main(name: str, *counts: str) -> None:
+    for count in counts:
+        result = measure(name, int(count), os.cpu_count() or 1)
+        verdict = "ok" if result.ok else "MISSED"
+        print(f"{result.name:30} {result.value:8.3g} {result.unit:12} bar {result.bar:8} {verdict}", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,210 @@
+"""Search beyond the grid: Optuna proposes points, in a file that commands on several machines share.
+
+OUT/.search/journal.log       Optuna's journal: one study for each method
+            <worker>.worker   touched while that command lives; trials of one that is dead are put back
+"""
+
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from fcntl import LOCK_EX, flock
+from pathlib import Path
+from typing import Any
+
+from adalin.studies._paper import SWEEP_SEEDS
+from adalin.studies._sweep import choose
+from adalin.training import Result, Run, define_runs
+
+BEAT_SECONDS = 10.0
+SILENT_SECONDS = 60.0
+"""After which a command is taken for dead."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A trial of Optuna: one method with one learning rate and batch size, on the seeds that only choose."""
+
+    method: str
+    number: int
+    """Of the trial in the method's study."""
+    lr: float
+    batch_size: int
+
+
+class Search:
+    """Trials until there are as many as wanted of each method, whoever makes them.
+
+    Learning rates come from between the smallest and the largest that are given, batch sizes from those given.
+    """
+
+    def __init__(
+        self,
+        benchmark: str,
+        methods: Sequence[str],
+        lrs: Sequence[float],
+        batch_sizes: Sequence[int],
+        *,
+        out: Path,
+        trials: int,
+        data: str | Path | None = None,
+        **settings: Any,
+    ) -> None:
+        try:
+            import optuna
+            from optuna.storages.journal import JournalFileBackend
+        except ImportError:
+            raise ValueError("--search optuna needs Optuna: pip install 'adalin[search]'") from None
+        if trials < 1:
+            raise ValueError(f"trials must be at least 1, not {trials}")
+        for name, values in (("lr", lrs), ("batch-size", batch_sizes)):
+            if not values:
+                raise ValueError(f"give at least one {name}")
+        self._define: Callable[[Point], list[Run]] = lambda point: define_runs(
+            benchmark,
+            [point.method],
+            SWEEP_SEEDS,
+            data=data,
+            **settings | {"lr": point.lr, "batch_size": point.batch_size},
+        )[0]
+        for lr in (min(lrs), max(lrs)):  # what is wrong with them is told at once
+            define_runs(benchmark, methods, SWEEP_SEEDS, data=data, **settings | {"lr": lr})
+        self._trials, self._folder = trials, out / ".search"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._space: dict[str, Any] = {
+            "lr": optuna.distributions.FloatDistribution(min(lrs), max(lrs), log=True),
+            "batch_size": optuna.distributions.CategoricalDistribution(tuple(dict.fromkeys(batch_sizes))),
+        }
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        storage = optuna.storages.JournalStorage(JournalFileBackend(str(self._folder / "journal.log")))
+        scope = " ".join(f"{name}={value}" for name, value in sorted(settings.items()) if value is not None)
+        self._studies = {
+            method: optuna.create_study(
+                storage=storage,
+                study_name=" ".join((benchmark, method, scope)).strip(),
+                load_if_exists=True,
+                direction="maximize",
+                sampler=optuna.samplers.TPESampler(),
+            )
+            for method in methods
+        }
+        self._worker = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+
+    @contextmanager
+    def joined(self) -> Iterator[None]:
+        """While this lasts, others know that this command lives."""
+        path, over = self._folder / f"{self._worker}.worker", threading.Event()
+        path.touch()
+
+        def beat() -> None:
+            while not over.wait(BEAT_SECONDS):
+                with suppress(OSError):
+                    path.touch()
+
+        thread = threading.Thread(target=beat, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            path.unlink(missing_ok=True)
+
+    def ask(self, count: int) -> list[Point]:
+        """Up to so many points of each method that nobody works on; none if enough are done or being made."""
+        points = []
+        for method, study in self._studies.items():
+            self._requeue_dead(study)
+            taken = len(self._with_state(method, "COMPLETE", "RUNNING", "FAIL"))
+            for _ in range(min(count, self._trials - taken)):
+                trial = study.ask(self._space)
+                trial.set_user_attr("worker", self._worker)
+                points.append(self._point(method, trial))
+        return points
+
+    def tell(self, points: Sequence[Point], results: Sequence[Result]) -> None:
+        """The scores of points; those without one have failed."""
+        scores: dict[tuple[str, float, int], float | None] = {}
+        for choice in choose(self.runs_of(points), results):
+            for trial in choice.trials:
+                config = trial.summary.config
+                scores[choice.method, config["lr"], config["batch_size"]] = trial.score
+        for point in points:
+            score = scores[self.runs_of([point])[0].method, point.lr, point.batch_size]
+            self._end(point, score)
+
+    def put_back(self, points: Sequence[Point]) -> None:
+        """Somebody else, or the same command later, is to go on with them."""
+        for point in points:
+            study = self._studies[point.method]
+            self._requeue(study, next(trial for trial in study.trials if trial.number == point.number))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all trials are done, those of others too."""
+        return all(
+            len(self._with_state(method, "COMPLETE", "FAIL")) >= self._trials
+            and not self._with_state(method, "RUNNING", "WAITING")
+            for method in self._studies
+        )
+
+    def complete(self) -> list[Run]:
+        """The runs of all points that have a score."""
+        points = [self._point(method, one) for method in self._studies for one in self._with_state(method, "COMPLETE")]
+        return self.runs_of(points)
+
+    def runs_of(self, points: Sequence[Point]) -> list[Run]:
+        """On the seeds that only choose; each once, as points may be the same."""
+        return list({run.folder: run for point in points for run in self._define(point)}.values())
+
+    @contextmanager
+    def last_step(self) -> Iterator[None]:
+        """One command at a time; the others find that everything is done."""
+        with (self._folder / "last-step.lock").open("w") as file:
+            flock(file, LOCK_EX)
+            yield
+
+    def _end(self, point: Point, score: float | None) -> None:
+        import optuna
+
+        state = optuna.trial.TrialState.FAIL if score is None else optuna.trial.TrialState.COMPLETE
+        with suppress(ValueError, RuntimeError):  # taken for dead and put back: whoever has it now says the same
+            self._studies[point.method].tell(point.number, score, state)
+
+    def _requeue_dead(self, study: Any) -> None:
+        for trial in study.trials:
+            if trial.state.name == "RUNNING" and not self._lives(trial):
+                self._requeue(study, trial)
+
+    def _requeue(self, study: Any, trial: Any) -> None:
+        """Its runs go on where they were: they have the same folders."""
+        import optuna
+
+        with suppress(ValueError, RuntimeError):  # somebody else was faster
+            study.set_user_attr(f"put back {trial.number}", True)
+            study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+            study.enqueue_trial(trial.params)
+
+    def _lives(self, trial: Any) -> bool:
+        name = trial.user_attrs.get("worker")
+        if name is None:  # it has just been asked for, or its worker died at that moment
+            begun = trial.datetime_start
+            return begun is not None and time.time() - begun.timestamp() < SILENT_SECONDS
+        with suppress(OSError):
+            return time.time() - (self._folder / f"{name}.worker").stat().st_mtime < SILENT_SECONDS
+        return False
+
+    def _with_state(self, method: str, *states: str) -> list[Any]:
+        study = self._studies[method]
+        put_back = study.user_attrs
+        return [
+            trial for trial in study.trials if trial.state.name in states and f"put back {trial.number}" not in put_back
+        ]
+
+    @staticmethod
+    def _point(method: str, trial: Any) -> Point:
+        return Point(method, trial.number, float(f"{trial.params['lr']:.3g}"), trial.params["batch_size"])

@@ -1,0 +1,96 @@
+"""Optuna's search, shared by commands that come and go."""
+
+import re
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from adalin.studies import Search
+from adalin.training import Result, RunFolder
+from executor_runs import Notes
+
+pytestmark = [pytest.mark.skipif(find_spec("optuna") is None, reason="needs the search extra")]
+
+TINY = {"tasks": 1, "epochs": 1, "images": 48}
+SWEEP = ("sweep", "random-label-mnist", "--tasks", "1", "--epochs", "1", "--images", "48", "--data", "bundled")
+OPTUNA = ("--search", "optuna", "--workers", "1")
+
+
+def make_search(out: Path, trials: int = 3) -> Search:
+    lrs, batches = (1e-3, 1e-1), (16, 32)
+    return Search("random-label-mnist", ["adalin"], lrs, batches, out=out, trials=trials, data="bundled", **TINY)
+
+
+def train(out: Path, search: Search, points):
+    from adalin.executors import Local, Work
+
+    runs = search.runs_of(points)
+    Local().train(Work(runs=runs, out=out, data="bundled", workers=1), Notes())
+    return [Result.open(RunFolder(out / run.folder), run) for run in runs]
+
+
+def test_sweep_chooses_the_best_of_what_optuna_proposes_and_reports_it_on_other_seeds(adalin):
+    code, out, err = adalin(*SWEEP, "--methods", "adalin", *OPTUNA, "--trials", "3", "--lr", "0.1", "0.001")
+    assert (code, err) == (0, "")
+    assert out.count("1 points on seeds 0, 1, 2") == 3
+    assert out.count(" chosen") >= 1
+    assert "the chosen settings on seeds 3, 4, 5: 3 runs" in out
+    rates = {float(rate) for rate in re.findall(r"adalin +(0\.\d+) +(?:16|32|64) ", out)}
+    assert len(rates) == 3
+    assert all(0.001 <= rate <= 0.1 for rate in rates)
+    code, again, _ = adalin(*SWEEP, "--methods", "adalin", *OPTUNA, "--trials", "3", "--lr", "0.1", "0.001")
+    assert code == 0
+    assert "points on seeds" not in again
+    assert again.count("everything was done before") == 2
+
+
+def test_two_commands_share_the_trials_and_both_find_all_of_them(tmp_path):
+    first, second = make_search(tmp_path), make_search(tmp_path)
+    with first.joined(), second.joined():
+        ours, theirs = first.ask(2), second.ask(2)
+        assert len({point.number for point in (*ours, *theirs)}) == 3
+        assert first.ask(1) == []
+        for search, points in ((first, ours), (second, theirs)):
+            assert not search.is_over
+            search.tell(points, train(tmp_path, search, points))
+        assert first.is_over
+        assert {run.folder for run in first.complete()} == {run.folder for run in second.complete()}
+        assert len(first.complete()) == 9
+
+
+def test_points_of_a_command_that_was_killed_are_made_by_the_next(tmp_path):
+    (lost,) = make_search(tmp_path, trials=1).ask(1)  # and nothing shows that it lives
+    search = make_search(tmp_path, trials=1)
+    with search.joined():
+        (found,) = search.ask(1)
+        assert (found.lr, found.batch_size) == (lost.lr, lost.batch_size)
+        search.tell([found], train(tmp_path, search, [found]))
+        assert search.is_over
+        assert search.ask(1) == []
+
+
+def test_points_of_a_command_that_is_stopped_are_put_back(tmp_path):
+    first = make_search(tmp_path, trials=1)
+    with first.joined():
+        points = first.ask(1)
+        first.put_back(points)
+        assert not first.is_over
+        (again,) = first.ask(1)
+        assert again.lr == points[0].lr
+
+
+def test_a_point_whose_runs_fail_counts_as_a_trial_without_a_score(tmp_path):
+    search = make_search(tmp_path, trials=1)
+    with search.joined():
+        search.tell(search.ask(1), [])
+        assert search.is_over
+        assert search.complete() == []
+
+
+def test_what_is_missing_or_wrong_is_told_in_one_line(adalin, monkeypatch):
+    assert adalin(*SWEEP, *OPTUNA, "--trials", "0")[2] == "adalin: trials must be at least 1, not 0\n"
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    code, _, err = adalin(*SWEEP, *OPTUNA)
+    assert (code, err) == (2, "adalin: --search optuna needs Optuna: pip install 'adalin[search]'\n")
