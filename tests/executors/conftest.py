@@ -10,4 +10,3 @@ def _workers_import_what_tests_import() -> None:
     tests = Path(__file__).parents[1]
     places = (str(tests.parent / "src"), str(tests), os.environ.get("PYTHONPATH"))
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, places))
-    os.environ.setdefault("RAY_raylet_start_wait_time_s", "300")  # a busy machine takes longer than Ray's 30 s

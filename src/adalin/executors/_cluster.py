@@ -19,7 +19,7 @@ from adalin.training._execute import make_stacks, stop_on_signals
 CANCEL_SECONDS = 120.0
 """How long to wait for cancelled jobs to save."""
 LAST_LINES = 5
-JOBS_PER_WORKER = 2
+JOBS_PER_WORKER = 4
 """At most: enough to balance the load, few enough that starting them, which takes seconds, does not count."""
 
 

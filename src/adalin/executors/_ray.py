@@ -44,6 +44,10 @@ class Ray(Cluster):
                 ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **options)
             except ConnectionError as error:
                 raise ValueError(f"there is no Ray at {address}: {str(error).splitlines()[0]}") from None
+            except Exception as error:  # Ray has no class for it
+                if "timed out during startup" not in str(error):
+                    raise
+                raise ValueError("Ray did not start within 30 s: is this machine too busy?") from None
         try:
             yield
         finally:
