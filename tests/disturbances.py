@@ -4,6 +4,7 @@ OUT/slow             holds the seconds that every row takes longer
 RUN/poison           holds how often the process that writes a row of this run kills itself
 """
 
+import functools
 import os
 import signal
 import time
@@ -14,8 +15,9 @@ from adalin.training import RunFolder
 _append_row = RunFolder.append_row
 
 
+@functools.wraps(_append_row)
 def _disturbed(self: RunFolder, row: dict[str, Any]) -> None:
-    poison, slow = self.path / "poison", self.path.parents[2] / "slow"
+    poison, slow = self.path / "poison", self.path.joinpath("../../../slow")
     if poison.exists() and (deaths := int(poison.read_text())):
         poison.write_text(str(deaths - 1))
         os.kill(os.getpid(), signal.SIGKILL)

@@ -189,7 +189,7 @@ def test_a_second_model_of_the_same_name_is_refused() -> None:
 
 
 def test_an_unknown_model_is_told_in_one_line_with_what_is_close() -> None:
-    told = r"^unknown model 'cnns' \(did you mean 'cnn'\?\); known: mlp, cnn, resnet18, resnet18-narrow$"
+    told = r"^unknown model 'cnns' \(did you mean 'cnn'\?\); known: mlp, mlp-256, cnn, resnet18, resnet18-narrow$"
     with pytest.raises(ValueError, match=told):
         make_model("cnns", (1, 28, 28), 10, Method().activation)
 
