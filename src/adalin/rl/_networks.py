@@ -5,6 +5,7 @@ while the actor learns) and spend as long on bookkeeping as on products. Here al
 gradients in another, and activations are the kernels that supervised runs are trained with.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -154,18 +155,20 @@ class Slot:
         return value.flatten()[: own.numel()].view(own.shape)
 
 
-class Step:
+class Step(ABC):
     """A layer of all networks: tensors of (n, batch, units)."""
 
+    @abstractmethod
     def forward(self, x: Tensor) -> Tensor:
-        raise NotImplementedError
+        """Its outputs."""
 
+    @abstractmethod
     def add_gradient(self, grad: Tensor) -> None:
         """Of its parameters, given that for its outputs; comes before `backward`, which may overwrite what it needs."""
 
+    @abstractmethod
     def backward(self, grad: Tensor) -> Tensor:
         """The gradient for the last inputs, given that for the outputs, which may be overwritten."""
-        raise NotImplementedError
 
 
 class LinearStep(Step):

@@ -1,8 +1,7 @@
 """A run of SAC: what defines it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -14,7 +13,7 @@ from adalin.models import make_model
 from adalin.nn._bases import did_you_mean
 from adalin.rl._environment import check_environment, simulator_version
 from adalin.training import AnyRun, Hardware
-from adalin.training._any_run import OpenFolder, Report, Trial, check_comparison, check_different
+from adalin.training._any_run import Conditions, Trial, check_comparison, check_different
 
 PREFIX = "sac-"
 STEPS = 1_000_000
@@ -156,24 +155,20 @@ class SACRun(AnyRun):
         return try_sac(runs[0])
 
     @classmethod
-    def train(
-        cls,
-        runs: Sequence["SACRun"],
-        open_folder: OpenFolder,
-        *,
-        data: str | Path | None,
-        report: Report,
-        stop: Callable[[], bool],
-        checkpoint_seconds: float,
-        hardware: Hardware,
-    ) -> None:
+    def train(cls, runs: Sequence["SACRun"], conditions: Conditions) -> None:
         # Here, as it is defined by runs.
         from adalin.rl._train import sac_manifest, train_sac
 
         for run in runs:
-            folder = open_folder(run, sac_manifest(run, threads=torch.get_num_threads()))
+            folder = conditions.open_folder(run, sac_manifest(run, threads=torch.get_num_threads()))
             if folder is not None:
-                train_sac(run, folder, report=report, stop=stop, checkpoint_seconds=checkpoint_seconds)
+                train_sac(
+                    run,
+                    folder,
+                    report=conditions.report,
+                    stop=conditions.stop,
+                    checkpoint_seconds=conditions.checkpoint_seconds,
+                )
 
 
 def define_sac_runs(

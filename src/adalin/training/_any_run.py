@@ -30,8 +30,18 @@ Report = Callable[[str, "AnyRun", dict[str, Any]], None]
   exception that nobody expected), "in use" by another process.
 """
 
-OpenFolder = Callable[["AnyRun", dict[str, Any]], "RunFolder | None"]
-"""Given a run and its manifest, its folder, locked; None if something is wrong with it, which has been reported."""
+
+@dataclass(frozen=True)
+class Conditions:
+    """Under which runs are trained; their numbers do not depend on them, but for a little on the hardware."""
+
+    open_folder: "Callable[[AnyRun, dict[str, Any]], RunFolder | None]"
+    """Given a run and its manifest, its folder, locked; None if something is wrong with it, which has been reported."""
+    data: str | Path | None
+    report: Report
+    stop: Callable[[], bool]
+    checkpoint_seconds: float
+    hardware: "Hardware"
 
 
 @dataclass(frozen=True)
@@ -120,13 +130,7 @@ class AnyRun(ABC):
     def train(
         cls,
         runs: Sequence[Any],
-        open_folder: OpenFolder,
-        *,
-        data: str | Path | None,
-        report: Report,
-        stop: Callable[[], bool],
-        checkpoint_seconds: float,
-        hardware: "Hardware",
+        conditions: "Conditions",
     ) -> None:
         """Train runs with the same key to their end, in this process."""
 

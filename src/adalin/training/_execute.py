@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from adalin.training._any_run import AnyRun, Report
+from adalin.training._any_run import AnyRun, Conditions, Report
 from adalin.training._hardware import Hardware
 from adalin.training._run_folder import RunFolder, RunFolderError, RunInUseError, check_writable
 from adalin.training._train import MAX_STACK
@@ -133,8 +133,7 @@ def train_stack(
                     return None
                 return folder
 
-            options: dict[str, Any] = {"checkpoint_seconds": checkpoint_seconds, "hardware": hardware}
-            runs[0].train(runs, open_folder, data=data, report=report, stop=stop, **options)
+            runs[0].train(runs, Conditions(open_folder, data, report, stop, checkpoint_seconds, hardware))
     except (ValueError, RunFolderError) as error:
         for run in runs:
             report("error", run, {"message": str(error)})

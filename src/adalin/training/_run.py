@@ -1,10 +1,9 @@
 """A run: what defines it, and nothing else."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -16,7 +15,7 @@ from adalin.methods import Method
 from adalin.models import INITS, check_model, make_model
 from adalin.nn._bases import did_you_mean
 from adalin.streams import SCALINGS, Benchmark, Stream, get_benchmark
-from adalin.training._any_run import AnyRun, OpenFolder, Report, Trial
+from adalin.training._any_run import AnyRun, Conditions, Trial
 from adalin.training._hardware import PRECISIONS, Hardware
 from adalin.training._preset import get_preset
 
@@ -186,34 +185,30 @@ class Run(AnyRun):
         return try_streams(runs, dataset, hardware)
 
     @classmethod
-    def train(
-        cls,
-        runs: Sequence["Run"],
-        open_folder: OpenFolder,
-        *,
-        data: str | Path | None,
-        report: Report,
-        stop: Callable[[], bool],
-        checkpoint_seconds: float,
-        hardware: Hardware,
-    ) -> None:
+    def train(cls, runs: Sequence["Run"], conditions: Conditions) -> None:
         # Here, as those are defined by runs.
         from adalin.training._manifest import manifest
         from adalin.training._train import Streams, train_runs
 
         name = runs[0].dataset_name
-        dataset = None if name is None else load(name, data)
+        dataset = None if name is None else load(name, conditions.data)
         streams = Streams(dataset)
         folders = []
         for run in runs:
             if dataset is not None and run.data != dataset.sha256:
                 raise ValueError(f"{run.folder} was defined for other data than {dataset.source}")
-            folder = open_folder(run, manifest(run, dataset, hardware, threads=torch.get_num_threads()))
-            if folder is not None:
+            made = manifest(run, dataset, conditions.hardware, threads=torch.get_num_threads())
+            if (folder := conditions.open_folder(run, made)) is not None:
                 folders.append((run, folder))
         del dataset  # a hundred megabytes or two that streams do not need
-        options: dict[str, Any] = {"checkpoint_seconds": checkpoint_seconds, "hardware": hardware}
-        train_runs(folders, streams, report=report, stop=stop, **options)
+        train_runs(
+            folders,
+            streams,
+            report=conditions.report,
+            stop=conditions.stop,
+            checkpoint_seconds=conditions.checkpoint_seconds,
+            hardware=conditions.hardware,
+        )
 
     def make_stream(self, dataset: Dataset | None) -> Stream:
         """The tasks of this run."""
