@@ -7,6 +7,7 @@ import torch
 
 from adalin import AdaLin, bases
 from adalin.nn._bases import make_base
+from adalin.nn._fused import gate_into
 from adalin.nn._gates import GATES, cosine
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
@@ -49,6 +50,18 @@ def test_gelus_gate_closes_at_the_square_root_of_two():
 def test_the_cosine_gate_is_a_cosine(dtype, tolerance):
     r = torch.linspace(0, 1, 100_001, dtype=dtype)
     assert (cosine(r).double() - torch.cos(math.pi / 2 * r.double())).abs().max() <= tolerance
+
+
+@pytest.mark.parametrize("base", ["tanh", "sin"])
+def test_the_cosine_gate_of_the_fused_kernels_is_one_too_with_exact_ends(base):
+    ends = torch.tensor([0.0, 1.0]).repeat(11)  # odd places in vectors, and behind them
+    r = torch.cat([ends, torch.linspace(0, 1, 100_001)])
+    out = torch.empty_like(r)
+    gate_into(out, r, torch.empty_like(r), make_base(base), cosine)
+    assert torch.equal(out[: len(ends)], 1 - ends)
+    assert not out.signbit().any()
+    assert out.max() <= 1
+    assert (out.double() - torch.cos(math.pi / 2 * r.double())).abs().max() <= 2.5e-7
 
 
 @pytest.mark.parametrize("gate", GATES)

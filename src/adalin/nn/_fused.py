@@ -15,9 +15,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from adalin.nn._bases import Base
-from adalin.nn._gates import COSINE, Gate, cosine, linear
+from adalin.nn._gates import Gate, cosine, linear
 
 SLICE = 1 << 19  # elements, 2 MB of float32: the fastest of 2^16 to 2^19
+
+# cos(pi/2 r) = (C + B (w + A)^2) * (1 + K (1 - w)) * -K (1 - w), with w = r^2, in four passes over memory. Off by
+# 2.4e-7 at most in float32, exactly 0 at r = 1, and exactly 1 at r = 0 whether or not the CPU fuses product and sum.
+A, B, C, K = -249 / 32, -0.03728531301021576, -3.4491126537323, 623 / 4096
 
 
 def usable(x: Tensor) -> bool:
@@ -116,18 +120,17 @@ def derivative_into(out: Tensor, x: Tensor, y: Tensor | None, base: Base) -> Non
 
 def gate_into(out: Tensor, slope: Tensor, scratch: Tensor, base: Base, gate: Gate) -> None:
     """out = gate(|slope| / L); scratch is overwritten."""
-    ratio = slope if base.lipschitz == 1 else torch.mul(slope, base.inverse_lipschitz[slope.dtype], out=out)
-    if gate is not cosine:
+    dtype = slope.dtype
+    ratio = slope if base.lipschitz == 1 else torch.mul(slope, base.inverse_lipschitz[dtype], out=out)
+    if gate is not cosine or dtype != torch.float32:
         out.copy_(gate(torch.abs(ratio, out=scratch).clamp_max_(1)))
         return
-    w = torch.mul(ratio, ratio, out=scratch)
     if base.phi is not torch.tanh or base.lipschitz < 1:  # tanh's slope never rounds to more than 1
-        w.clamp_max_(1)
-    *lower, highest = COSINE[w.dtype]
-    torch.add(_scalar(lower.pop(), w.dtype), w, alpha=highest, out=out)
-    for coefficient in (*reversed(lower), 1.0):
-        torch.addcmul(_scalar(coefficient, w.dtype), out, w, out=out)
-    torch.addcmul(out, out, w, value=-1, out=out)
+        ratio = torch.clamp(ratio, -1, 1, out=out)
+    quadratic = torch.addcmul(_scalar(A, dtype), ratio, ratio, out=scratch)
+    torch.addcmul(_scalar(C, dtype), quadratic, quadratic, value=B, out=quadratic)
+    torch.ops.aten.tanh_backward.grad_input(_scalar(-K, dtype), ratio, grad_input=out)  # -K (1 - w)
+    torch.ops.aten.sigmoid_backward.grad_input(quadratic, out, grad_input=out)  # quadratic * (1 - out) * out
 
 
 @lru_cache
