@@ -9,7 +9,7 @@ DOCS := .venv/.docs
 help:
 	@echo "make demo   networks that lose plasticity beside networks that do not, on the bundled digits"
 	@echo "make test   the whole test suite"
-	@echo "make test-slow  what takes a quarter of an hour: SAC that learns"
+	@echo "make test-slow  what takes a quarter of an hour: SAC that learns, Slurm's time limit"
 	@echo "make check  what CI runs: ruff, mypy, and the test suite with the docs' examples"
 	@echo "make bench  speed and memory against PyTorch's own layers and a plain loop; writes benchmarks/latest.json"
 	@echo "make docs   the documentation as a site, in site/"
@@ -31,9 +31,9 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -n 2
 
-# What takes a quarter of an hour: SAC that learns.
+# What takes a quarter of an hour: SAC that learns, Slurm's time limit.
 test-slow: $(READY)
-	ADALIN_SLOW=1 $(BIN)/python -m pytest -n 2 tests/rl/test_pendulum.py
+	ADALIN_SLOW=1 $(BIN)/python -m pytest -n 2 tests/rl/test_pendulum.py tests/executors/test_slurm.py -k "pendulum or time_limit"
 
 lint: $(READY)
 	$(BIN)/ruff check .

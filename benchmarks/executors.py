@@ -3,13 +3,15 @@
 Queues so many runs of a moment each. Overhead per run is the time of all workers, from the command to its end, less the
 time in which runs were trained, divided by the number of runs: starting processes, importing torch, queueing, noticing
 that a run is over. It should not grow with the number of runs, and be under 2 % of a run of one minute. Slurm and Ray
-are those of the machine ($SLURM_CONF, $RAY_ADDRESS); Ray is started if there is none.
+are running when the clock starts: those of the machine ($SLURM_CONF, $RAY_ADDRESS), or a Ray that is started for it.
 """
 
 import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from adalin.executors import Executor, Local, Ray, Slurm, Work
@@ -34,11 +36,28 @@ def measure(name: str, count: int, workers: int) -> Result:
     return at_most(ALLOWED, f"{name}, {count:,} runs", (seconds - trained) / count, "s per run")
 
 
+@contextmanager
+def running_ray(cpus: int) -> Iterator[None]:
+    from ray.cluster_utils import Cluster
+
+    if os.environ.get("RAY_ADDRESS"):
+        yield
+        return
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": cpus, "include_dashboard": False})
+    os.environ["RAY_ADDRESS"] = cluster.address
+    try:
+        yield
+    finally:
+        cluster.shutdown()
+
+
 def main(name: str, *counts: str) -> None:
-    for count in counts:
-        result = measure(name, int(count), os.cpu_count() or 1)
-        verdict = "ok" if result.ok else "MISSED"
-        print(f"{result.name:30} {result.value:8.3g} {result.unit:12} bar {result.bar:8} {verdict}", flush=True)
+    workers = os.cpu_count() or 1
+    with running_ray(workers) if name == "ray" else nullcontext():
+        for count in counts:
+            result = measure(name, int(count), workers)
+            verdict = "ok" if result.ok else "MISSED"
+            print(f"{result.name:30} {result.value:8.3g} {result.unit:12} bar {result.bar:8} {verdict}", flush=True)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import slurm_cluster
 from adalin.executors import Slurm, StatusReader
 from adalin.executors._submission import Submission
 from executor_runs import Notes, assert_finished_once, local_rows, make_work, poison, rows_of, slow_down
+from tiny_runs import tiny_budget
 
 pytestmark = [
     pytest.mark.skipif(slurm_cluster.MISSING is not None, reason=f"Slurm is not installed: no {slurm_cluster.MISSING}"),
@@ -113,14 +114,40 @@ def test_jobs_of_a_command_that_was_killed_are_cancelled_by_the_next(tmp_path):
     assert [submission.over for submission in Submission.read_all(tmp_path)] == [True]
 
 
-def test_the_command_line_trains_on_slurm_what_it_trains_here(adalin):
-    run = ("run", "random-label-mnist", "--methods", "adalin", "--tasks", "1", "--epochs", "1", "--images", "48")
-    run = (*run, "--data", "bundled", "--out")
+SMALL = ("random-label-mnist", "--methods", "adalin", "--tasks", "1", "--epochs", "1", "--images", "48")
+COMMANDS = {
+    "run": ("run", *SMALL),
+    "sweep": ("sweep", *SMALL, "--lr", "0.1", "0.01", "--batch-size", "16"),
+    "reproduce": ("reproduce", "activations", "--seeds", "3"),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_command_line_trains_on_slurm_what_it_trains_here(name, adalin, monkeypatch):
+    tiny_budget(monkeypatch, tasks=1)
+    words = (*COMMANDS[name], "--data", "bundled", "--out")
     code, out, err = adalin(
-        *run, "cluster", "--executor", "slurm", "--partition", "low", "--memory", "1", "--time", "5"
+        *words, "cluster", "--executor", "slurm", "--partition", "low", "--memory", "1", "--time", "5"
     )
     assert (code, err) == (0, "")
     assert "task   1  adalin" in out
-    adalin(*run, "here", "--workers", "1")
+    adalin(*words, "here", "--workers", "1")
     assert rows_of(Path("cluster")) == rows_of(Path("here"))
     assert adalin("status", "cluster")[0] == 0
+
+
+def test_machines_without_a_common_folder_for_runs_share_one_for_copies(tmp_path):
+    work, notes = make_work(tmp_path / "own", sync_to=tmp_path / "shared"), Notes()
+    assert not engine().train(work, notes)
+    assert len(notes.of("done")) == 4
+    assert rows_of(work.shared) == local_rows()
+
+
+@pytest.mark.skipif(not os.environ.get("ADALIN_SLOW"), reason="Slurm's shortest time limit is a minute: make test-slow")
+def test_a_job_that_reaches_its_time_limit_saves_and_goes_on_in_the_next(tmp_path):
+    work, notes = make_work(tmp_path, tasks=4, plugins=["disturbances"]), Notes()
+    slow_down(tmp_path, 8.0)  # a row: a job has eight, and is told to save after 40 s
+    assert not engine(minutes=1, warn_seconds=20).train(work, notes)
+    assert_finished_once(notes, work)
+    logs = [path.read_text() for path in tmp_path.glob(".jobs/*/job-*.log")]
+    assert all("stopped and saved" in log for log in logs), logs

@@ -33,7 +33,7 @@ class Cluster(Executor):
     backoff: float
     """Seconds before the first retry; twice as many before each later one."""
     poll_seconds: float
-    """Between looks at jobs and folders."""
+    """Between looks at jobs and folders, at most; the first are closer together, for jobs that are over in a moment."""
 
     @abstractmethod
     def connect(self, out: Path) -> AbstractContextManager[None]:
@@ -66,14 +66,14 @@ class Cluster(Executor):
         if self.cpus < 1:
             raise ValueError(f"cpus must be at least 1, not {self.cpus}")
         with self.connect(work.shared), stop_on_signals() as stop:  # Ray handles signals too: the last handler counts
-            watch = _Watch(self, work, report)
+            start, watch = time.monotonic(), _Watch(self, work, report)
             try:
                 watch.start()
                 while watch.look():
                     if stop():
                         watch.cancel()
                         break
-                    time.sleep(self.poll_seconds)
+                    time.sleep(min(self.poll_seconds, 0.2 + (time.monotonic() - start) / 10))
             finally:
                 watch.submission.end()
             return stop()
