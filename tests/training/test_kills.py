@@ -1,80 +1,29 @@
 """A run that is killed at any moment, any number of times, ends with the same bits as one that is not."""
 
-import json
-import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from adalin.training import RunFolder
-from tiny_runs import define, outcome, train
+from kills import Serve, assert_kills_change_nothing, random_moments, server
+from tiny_runs import data_of, define, outcome, train
 from training_methods import METHODS
 
-# Imports torch once; then, for every line of input, forks a process that trains some runs and writes checkpoints all
-# the time, and kills it: after some seconds, or, by its own hand, at the n-th call of a function. Prints how it ended.
-SERVER = """
-import json, os, signal, sys, time
-from pathlib import Path
-import torch
-from tiny_runs import data_of, define, train
 
-def die_at(owner, name, call):
-    original = getattr(owner, name)
-    def counted(*args, **kwargs):
-        nonlocal call
-        call -= 1
-        if not call:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return original(*args, **kwargs)
-    setattr(owner, name, counted)
-
-torch.set_num_threads(1)
-for line in sys.stdin:
-    benchmark, methods, out, when, number = json.loads(line)
+def prepare(benchmark: str, methods: list[str]) -> None:
     data_of(benchmark)
-    child = os.fork()
-    if child == 0:
-        if when in ("fsync", "replace", "unlink"):
-            die_at(os if when == "fsync" else Path, when, number)
-        else:
-            os.fsync = lambda descriptor: None  # survives a kill without it
-        train([define(benchmark, method, epochs=2) for method in methods], Path(out), checkpoint_seconds=-1)
-        os._exit(0)
-    start = time.monotonic()
-    if when == "after":
-        time.sleep(number)
-        os.kill(child, signal.SIGKILL)
-    print(json.dumps([os.waitpid(child, 0)[1], time.monotonic() - start]), flush=True)
-"""
 
-Serve = Callable[..., tuple[int, float]]
+
+def train_all(out: Path, benchmark: str, methods: list[str]) -> None:
+    train([define(benchmark, method, epochs=2) for method in methods], out, checkpoint_seconds=-1)
 
 
 @pytest.fixture(scope="module")
 def serve() -> Iterator[Serve]:
-    command = [sys.executable, "-c", SERVER]
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as process:
-
-        def request(*what: object) -> tuple[int, float]:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(json.dumps(what) + "\n")
-            process.stdin.flush()
-            status, seconds = json.loads(process.stdout.readline())
-            return status, seconds
-
-        yield request
-
-
-KILLS = 4
-"""Random moments in each of the tests below, and as many moments inside of writes."""
+    with server(__name__) as serve:
+        yield serve
 
 
 @pytest.mark.parametrize(
@@ -90,31 +39,17 @@ KILLS = 4
 def test_kills_change_nothing(benchmark: str, methods: list[str], serve: Serve, tmp_path: Path) -> None:
     runs = [define(benchmark, method, epochs=2) for method in methods]
     expected = train(runs, tmp_path / "whole")
-    out, moments = tmp_path / "killed", []
+    out = tmp_path / "killed"
 
     def assert_as_expected() -> None:
         for one in runs:
-            assert outcome(out / one.folder) == expected[one], (one, moments)
-        shutil.rmtree(out)
+            assert outcome(out / one.folder) == expected[one], one
 
-    status, seconds = serve(benchmark, methods, str(out), "never", 0)
+    status, seconds = serve(out, (benchmark, methods), ("never", 0))
     assert status == 0
     assert_as_expected()
+    shutil.rmtree(out)
     rng = random.Random(f"{benchmark} {methods}")
-    wanted = [("after", rng.uniform(0, seconds)) for _ in range(KILLS)]
-    wanted += [(rng.choice(("fsync", "replace", "unlink")), rng.randint(1, 4 * len(runs))) for _ in range(KILLS)]
+    wanted = random_moments(rng, 4, seconds=seconds, calls=4 * len(runs))
     rng.shuffle(wanted)
-    while wanted:
-        moments.append(wanted[-1])
-        status, _ = serve(benchmark, methods, str(out), *moments[-1])
-        if status == 0:  # it was over before that
-            assert_as_expected()
-            when, number = wanted.pop()
-            wanted.append((when, number / 2 if when == "after" else max(1, int(number) // 2)))
-            continue
-        assert status == signal.SIGKILL, moments
-        wanted.pop()
-        for folder in RunFolder.find(out):
-            folder.load(lambda message: pytest.fail(f"{message}, {moments}"))
-    assert serve(benchmark, methods, str(out), "never", 0)[0] == 0
-    assert_as_expected()
+    assert_kills_change_nothing(serve, out, (benchmark, methods), wanted, assert_as_expected)
