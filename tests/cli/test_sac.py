@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,8 @@ def test_a_trained_agent_is_drawn(adalin):
         pytest.skip(err)
     assert (code, Path("agent.png").exists()) == (0, True)
     assert "episode of adalin, seed 3" in out
+    os.chdir("runs/sac-Hopper-v4")
+    assert adalin("show", ".", "--render", "agent.png")[0] == 0
 
 
 def test_a_plan_of_sac_tells_its_cost(adalin):
@@ -50,6 +53,11 @@ def test_a_plan_of_sac_tells_its_cost(adalin):
         (("run", "sac", "--env", "Hoper-v4"), "there is no environment 'Hoper-v4'"),
         (("run", "sac", "--env", "CartPole-v1"), "SAC needs bounded continuous actions, which CartPole-v1 has not"),
         (("run", "sac", "--env", "Pendulum-v1", "--steps", "12"), "steps must be a multiple of 5,000"),
+        (("run", "sac", "--env", "Pendulum-v1", "--period", "0"), "period must be at least 1, not 0"),
+        (
+            ("plan", *RUN[1:], "--methods", "adalin", "--q-lr", "1e38", "--policy-lr", "1e38"),
+            "adalin diverges at once: there is nothing to plan with",
+        ),
         (("run", "sac", "--env", "Pendulum-v1", "--lr", "0.1"), "--lr is not for sac"),
         (("run", "sac", "--env", "Pendulum-v1", "--methods", "l2"), "SAC takes activations only, not 'l2'"),
         (("run", "sac", "--env", "Pendulum-v1", "--tau", "2"), "tau must be a number that is above 0 and at most 1"),

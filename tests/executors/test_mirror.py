@@ -41,6 +41,15 @@ def test_a_run_that_another_machine_trains_is_refused_and_the_others_are_trained
     assert len(rows_of(tmp_path / "shared")) == 3
 
 
+def test_transitions_that_another_machine_made_and_lost_are_not_mixed_into_a_replay_buffer(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "replay-1-of-here").write_text("the one that counts")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "replay-1-of-a-lost-life").write_text("not copied before its machine was gone")
+    copy_run(tmp_path / "shared", tmp_path / "own")
+    assert [path.name for path in (tmp_path / "own").iterdir()] == ["replay-1-of-here"]
+
+
 def test_a_copy_has_the_last_checkpoints_only_and_the_run_goes_on_from_it_to_the_bit(tmp_path: Path) -> None:
     one = define("random-label-mnist", "adalin")
     expected = train([one], tmp_path / "whole")[one]

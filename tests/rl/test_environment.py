@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from adalin.rl import SACRun, _environment, define_sac_runs
 from adalin.rl._environment import Environment, Transition, check_environment, is_mujoco, simulator_version
+from adalin.training import execute
 
 gymnasium = pytest.importorskip("gymnasium", reason="the rl extra is not installed")
 pytest.importorskip("mujoco", reason="the rl extra is not installed")
@@ -344,3 +346,13 @@ def test_a_run_knows_its_simulator() -> None:
         for simulator in ("mujoco 3", "mujoco 4")
     )
     assert one.folder != other.folder
+
+
+def test_a_machine_with_another_simulator_does_not_train_the_run(tmp_path: Path) -> None:
+    (run,) = define_sac_runs("Pendulum-v1", ["adalin"], [0], steps=10, period=10)
+    told: list[str] = []
+    foreign = replace(run, simulator="gymnasium 0.1.0")
+    execute([foreign], out=tmp_path, data=None, workers=1, report=lambda *event: told.append(str(event[2])))
+    (message,) = [text for text in told if "gymnasium 0.1.0" in text]
+    assert f"and here is {run.simulator}: install the former" in message
+    assert not any(tmp_path.rglob("rows.jsonl"))

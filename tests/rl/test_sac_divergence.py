@@ -43,6 +43,21 @@ def test_a_run_whose_actions_are_not_finite_is_kept_and_not_trained_again(
     assert train(run, tmp_path)["position"]["state"] == "done"
 
 
+def test_an_agent_that_has_diverged_is_evaluated_without_the_simulator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, act = define("Hopper-v4"), SAC.act
+
+    def act_badly(self: SAC, observation: Any, *, deterministic: bool = False) -> Any:
+        return act(self, observation, deterministic=deterministic) * (np.nan if deterministic else 1)
+
+    monkeypatch.setattr(SAC, "act", act_badly)
+    monkeypatch.chdir(tmp_path)  # where MuJoCo would complain
+    rows = [details for event, details in events_of(run, tmp_path) if event == "row"]
+    assert np.isnan([row["eval_return"] for row in rows]).all()
+    assert not (tmp_path / "MUJOCO_LOG.TXT").exists()
+
+
 def test_a_learning_rate_that_is_far_too_large_diverges(tmp_path: Path) -> None:
     run = define("Pendulum-v1", policy_lr=1e38, q_lr=1e38)
     assert train(run, tmp_path)["position"]["state"] == "diverged"

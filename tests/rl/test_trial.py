@@ -30,3 +30,4 @@ def test_the_cost_of_an_update_is_that_of_one_update(
     assert trial.seconds_per_task == 0.0
     assert trial.row_bytes > 100
     assert trial.checkpoint_bytes > 10_000
+    assert trial.buffer_bytes == 60 * 4 * (3 + 1 + 1 + 1 + 3)

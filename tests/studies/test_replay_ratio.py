@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,13 @@ from made_results import result_of
 PERIODS = 20
 
 
-def agents(method: str, ratio: int, ends: Sequence[float], **settings: Any) -> list[Result]:
+def agents(method: str, ratio: int, ends: Sequence[float], *, periods: int = PERIODS, **settings: Any) -> list[Result]:
     """Runs whose return grows from 0 to a value for each seed."""
     results = []
     for seed, end in enumerate(ends, 3):
         shared = {"benchmark": "sac-Hopper-v4", "tasks": PERIODS, "simulator": "gymnasium 1, mujoco 3", **settings}
         run = SACRun(method=method, seed=seed, replay_ratio=ratio, **shared)
-        returns = np.linspace(0, end, PERIODS)
+        returns = np.linspace(0, end, periods)
         results.append(result_of(run, [{"task": task, "episode_return": value} for task, value in enumerate(returns)]))
     return results
 
@@ -49,6 +50,24 @@ def test_the_claim_holds_if_the_gap_certainly_grows(largest, outcome):
     assert "3 seeds (3, 4, 5)" in numbers
 
 
+def test_the_steps_do_not_depend_on_which_ratio_is_found_first():
+    groups = [agents(method, ratio, (100, 110)) for ratio in (4, 1) for method in ("baseline", "adalin")]
+    assert f"{PERIODS * 5_000:,} of {STEPS:,} steps" in finding_of(*groups)[1]
+
+
+def test_runs_that_diverged_have_no_return_and_no_verdict():
+    groups = [agents(method, ratio, (100, 110)) for ratio in (1, 4) for method in ("baseline", "adalin")]
+    broken = agents("baseline", 4, (100, 110), periods=3)
+    groups[2] = [replace(result, position={**result.position, "state": "diverged"}) for result in broken]
+    assert finding_of(*groups) == ("undecided", "2 of 8 runs diverged in Hopper-v4: they have no return")
+
+
+def test_a_run_that_has_not_begun_does_not_keep_the_others_from_being_judged():
+    groups = [agents(method, ratio, (100, 110)) for ratio in (1, 4) for method in ("baseline", "adalin")]
+    groups[3] += agents("adalin", 4, (0, 0, 0), periods=0)[2:]
+    assert "2 seeds (3, 4)" in finding_of(*groups)[1]
+
+
 def test_every_step_of_the_ratio_counts():
     growing = [agents("adalin", ratio, (gap, gap + 10)) for ratio, gap in ((1, 1000), (2, 500), (4, 3000))]
     baselines = [agents("baseline", ratio, (100, 110)) for ratio in (1, 2, 4)]
@@ -63,6 +82,8 @@ def test_a_gap_that_shrinks_at_the_papers_scale_contradicts_the_claim(monkeypatc
     outcome, numbers = finding_of(*groups)
     assert outcome == "does not hold"
     assert "not the paper's scale" not in numbers
+    groups[1] = agents("adalin", 2, (3000, 3010))  # larger, and then smaller
+    assert finding_of(*groups)[0] == "does not hold"
 
 
 def test_runs_of_two_simulators_or_with_other_settings_are_not_pooled():

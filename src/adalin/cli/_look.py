@@ -46,7 +46,7 @@ class Show:
 
         check_figure_path(path)
         runs = [result.run for result in results if isinstance(result.run, SACRun)]
-        found = {folder.path.parts[-3:]: folder for folder in RunFolder.find(self.folder)}
+        found = {folder.path.parts[-3:]: folder for folder in RunFolder.find(self.folder.absolute())}
         agents = [(run, found[run.folder.parts]) for run in runs if run.folder.parts in found]
         if not agents:
             raise ValueError(f"there are no agents of SAC in {self.folder}; `adalin run sac` trains some")

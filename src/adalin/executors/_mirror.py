@@ -12,7 +12,8 @@ from adalin.training._disk import plain_disk_errors, write_atomically
 from adalin.training._execute import LOCK_SECONDS
 from adalin.training._run_folder import RunInUseError
 
-CHECKPOINT = "checkpoint-"
+CHECKPOINT, REPLAY = "checkpoint-", "replay-"
+"""How the names of files begin that carry the hash of what they hold."""
 
 
 @contextmanager
@@ -61,27 +62,31 @@ def mirrored(
 
 def copy_run(source: Path, target: Path) -> None:
     """Copy a run's folder, which may be written to meanwhile, so that the run can go on from the copy at any time."""
-    checkpoints = {path.name: path.read_bytes() for path in _files(source) if _new(path, target)}
-    # Read after the checkpoints, whose rows are then there, and written before them, for the same reason.
-    others = [path for path in source.iterdir() if not path.name.startswith(CHECKPOINT)]
+    kept = {path.name for path in source.iterdir()}
+    checkpoints = _new(source, target, CHECKPOINT)
+    # Read after the checkpoints, whose rows and transitions are then there, and written before them likewise.
+    pieces = _new(source, target, REPLAY)
+    others = [path for path in source.iterdir() if not path.name.startswith((CHECKPOINT, REPLAY))]
     contents = {path.name: path.read_bytes() for path in others if path.is_file() and path.suffix != ".tmp"}
     contents.pop("lock", None)
     with plain_disk_errors(target):
         target.mkdir(parents=True, exist_ok=True)
-        for name, data in (*contents.items(), *checkpoints.items()):
+        for name, data in (*contents.items(), *pieces.items(), *checkpoints.items()):
             path = target / name
             if not (path.exists() and path.read_bytes() == data):
                 write_atomically(path, data, temporary=target / f"{name}.tmp")
-        kept = {path.name for path in source.iterdir()}
-        for path in _files(target):
+        kept |= {path.name for path in source.iterdir()}
+        # Pieces too: one that another machine made and lost would be taken for a part of the buffer.
+        for path in (*_files(target, CHECKPOINT), *_files(target, REPLAY)):
             if path.name not in kept:
                 path.unlink(missing_ok=True)
 
 
-def _files(folder: Path) -> list[Path]:
-    """Checkpoints, oldest first."""
-    return sorted(path for path in folder.glob(f"{CHECKPOINT}*") if path.suffix != ".tmp")
+def _files(folder: Path, kind: str) -> list[Path]:
+    """Oldest first."""
+    return sorted(path for path in folder.glob(f"{kind}*") if path.suffix != ".tmp")
 
 
-def _new(path: Path, target: Path) -> bool:
-    return not (target / path.name).exists()  # their names carry the hash of what they hold
+def _new(source: Path, target: Path, kind: str) -> dict[str, bytes]:
+    """What the target has not; whole buffers are not read each time."""
+    return {path.name: path.read_bytes() for path in _files(source, kind) if not (target / path.name).exists()}

@@ -164,6 +164,13 @@ def simulator_version(name: str) -> str:
     return ", ".join(f"{part} {version(part)}" for part in parts)
 
 
+@cache
+def transition_size(name: str) -> int:
+    """Numbers in a transition: observations before and after, an action, a reward, and whether it ended."""
+    env = make_environment(name)
+    return 2 * int(env.observation_space.shape[0]) + int(env.action_space.shape[0]) + 2
+
+
 def is_mujoco(name: str) -> bool:
     """Whether an environment is one of MuJoCo's."""
     gymnasium = _import("gymnasium")

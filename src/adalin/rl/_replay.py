@@ -38,10 +38,6 @@ class ReplayBuffer:
     def __len__(self) -> int:
         return min(self.added, len(self._rows))
 
-    @property
-    def bytes_per_transition(self) -> int:
-        return 4 * self._rows.shape[1]
-
     def add(
         self, observation: ArrayLike, action: ArrayLike, reward: float, terminated: bool, next_observation: ArrayLike
     ) -> None:

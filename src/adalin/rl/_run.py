@@ -11,7 +11,7 @@ from adalin._seeds import seeded
 from adalin.methods import Method
 from adalin.models import make_model
 from adalin.nn._bases import did_you_mean
-from adalin.rl._environment import check_environment, simulator_version
+from adalin.rl._environment import check_environment, simulator_version, transition_size
 from adalin.training import AnyRun, Hardware
 from adalin.training._any_run import Conditions, Trial, check_comparison, check_different
 
@@ -146,7 +146,12 @@ class SACRun(AnyRun):
 
     @property
     def disk_bytes(self) -> int:
-        return self.steps * 300 + 20_000_000  # transitions of up to 75 numbers, and checkpoints
+        return self.buffer_bytes + 20_000_000  # and checkpoints
+
+    @property
+    def buffer_bytes(self) -> int:
+        """What the replay buffer takes, in memory and on disk."""
+        return min(self.steps, self.buffer_size) * 4 * transition_size(self.env)
 
     @classmethod
     def try_out(cls, runs: Sequence["SACRun"], dataset: Any, hardware: Hardware | None) -> Trial:
@@ -160,6 +165,10 @@ class SACRun(AnyRun):
         from adalin.rl._train import sac_manifest, train_sac
 
         for run in runs:
+            if run.simulator not in (None, installed := simulator_version(run.env)):
+                message = f"{run.folder} is a run with {run.simulator}, and here is {installed}: install the former"
+                conditions.report("error", run, {"message": message})
+                continue
             folder = conditions.open_folder(run, sac_manifest(run, threads=torch.get_num_threads()))
             if folder is not None:
                 train_sac(
@@ -185,6 +194,8 @@ def define_sac_runs(
         if name not in known:
             raise ValueError(f"there is no setting {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}")
     period = given.get("period", SACRun.period)
+    if period < 1:
+        raise ValueError(f"period must be at least 1, not {period}")
     if steps < period or steps % period:
         raise ValueError(f"steps must be a multiple of {period:,}, after which rows are made, not {steps:,}")
     check_environment(env)

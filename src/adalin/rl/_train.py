@@ -97,11 +97,13 @@ def try_sac(run: SACRun) -> Trial:
         folder = RunFolder(Path(place))
         folder.create_or_check(brief.config(), {"tasks": 1})
         train_sac(brief, folder, report=note, checkpoint_seconds=math.inf)
-        sizes = {path.suffix: path.stat().st_size for path in folder.path.iterdir()}
+        if not (rows := folder.path / "rows.jsonl").exists():
+            raise ValueError(f"{run.method} diverges at once: there is nothing to plan with")
+        row = rows.stat().st_size
         checkpoint = max(path.stat().st_size for path in folder.path.glob("checkpoint-*"))
     # The last chunk is the only one with updates; then come the row and the end.
     per_step = (moments[-3] - moments[-4]) / (CHUNK * run.replay_ratio)
-    return Trial(per_step, moments[-2] - moments[-3], sizes[".jsonl"], checkpoint)
+    return Trial(per_step, moments[-2] - moments[-3], row, checkpoint, run.buffer_bytes)
 
 
 class Agent:
@@ -229,7 +231,10 @@ class _Loop:
             self._trial.start(self._task * self._run.eval_episodes + number)
             over = False
             while not over:
-                over = self._trial.step(self._agent.sac.act(self._trial.observation, deterministic=True)).over
+                action = self._agent.sac.act(self._trial.observation, deterministic=True)
+                if not np.isfinite(action).all():
+                    return math.nan  # the next step in training ends the run
+                over = self._trial.step(action).over
             returns.append(self._trial.episode_return)
         return sum(returns) / len(returns)
 

@@ -15,7 +15,7 @@ from adalin.report._summary import Summary
 from adalin.rl import SACRun
 from adalin.streams import Benchmark, get_benchmark
 from adalin.studies._paper import SWEEP_SEEDS, hyper_parameters
-from adalin.training import Run
+from adalin.training import Result, Run
 
 LEAST_TASKS = 10
 """Within so many tasks ReLU loses its plasticity on random labels; fewer say nothing."""
@@ -50,7 +50,8 @@ class Book:
     def __init__(self, summaries: Sequence[Summary]) -> None:
         on_streams = [summary for summary in summaries if isinstance(summary.run, Run)]
         self._summaries = [kept for summary in on_streams if (kept := _for_claims(summary)) is not None]
-        self.sac = [summary for summary in summaries if isinstance(summary.run, SACRun)]
+        of_sac = [summary for summary in summaries if isinstance(summary.run, SACRun)]
+        self.sac = [Summary(one.label, begun) for one in of_sac if (begun := _begun(one))]
         """Those of SAC."""
 
     def find(self, benchmark: str, method: str) -> Summary | None:
@@ -98,8 +99,13 @@ class Book:
         return Evidence([table[usable] for table in tables], seeds, diverged, note, fewer)
 
 
+def _begun(summary: Summary) -> list[Result]:
+    """One that waits for its turn says nothing, and must not keep the others from it."""
+    return [result for result in summary.results if result.rows or result.state == "diverged"]
+
+
 def _for_claims(summary: Summary) -> Summary | None:
-    started = [result for result in summary.results if result.rows or result.state == "diverged"]
+    started = _begun(summary)
     results = [result for result in started if result.run.seed not in SWEEP_SEEDS] or started
     config, benchmark = summary.config, _benchmark(summary)
     paper = {"inputs": "unit", "init": "default", "clip": benchmark.clip, "preset": "plain", "precision": "float32"}

@@ -134,7 +134,7 @@ class Highest(Check):
         nearest = min(leads, key=lambda name: leads[name].value)
         p = paired_test(own, others[self.others.index(nearest)])
         numbers = f"{self.method} {own.mean():.3f}; lead over {nearest} {leads[nearest]}, p = {p:.2g}; {evidence.note}"
-        return _all(_is_lead(lead) for lead in leads.values()), numbers
+        return all_of(_is_lead(lead) for lead in leads.values()), numbers
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class LowestOverall(Check):
         gaps = {name: bootstrap_mean(totals - own) for name, totals in zip(self.others, others, strict=True)}
         nearest = min(gaps, key=lambda name: gaps[name].value)
         notes = "; ".join(f"{name}: {each.note}" for name, each in evidence.items())
-        return _all(
+        return all_of(
             map(_is_lead, gaps.values())
         ), f"{self.method} {own.mean():.3f}; lead of {nearest} {gaps[nearest]}; {notes}"
 
@@ -259,7 +259,7 @@ class Alike(Check):
         pairs = combinations(zip(self.methods, evidence.values, strict=True), 2)
         differences = {f"{a} - {b}": hierarchical_bootstrap(x - y) for (a, x), (b, y) in pairs}
         largest = max(differences, key=lambda pair: abs(differences[pair].value))
-        outcome = _all(within(difference, -ALIKE, ALIKE) for difference in differences.values())
+        outcome = all_of(within(difference, -ALIKE, ALIKE) for difference in differences.values())
         return outcome, f"largest difference: {largest} = {differences[largest]}; {evidence.note}"
 
 
@@ -275,7 +275,8 @@ def _is_lead(difference: Interval) -> Outcome:
     return "does not hold" if outcome == "undecided" and difference.high < NOTICEABLE else outcome
 
 
-def _all(outcomes: Iterable[Outcome]) -> Outcome:
+def all_of(outcomes: Iterable[Outcome]) -> Outcome:
+    """One that does not hold decides."""
     every = set(outcomes)
     return "does not hold" if "does not hold" in every else "undecided" if "undecided" in every else "holds"
 

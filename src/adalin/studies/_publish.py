@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from adalin.report import Picture, Summary, Verdict, by_benchmark, duration, save_figure, write_page
@@ -124,7 +125,10 @@ def _accuracy_row(summary: Summary) -> list[str]:
     test_score = summary.run.test_score
     if not summary.run.score.endswith("accuracy"):
         values = summary.values()
-        cells = [spread(own) for own in (values[:, 0], values[:, -1], summary.total(), summary.total(test_score))]
+        cells = [
+            spread(own[np.isfinite(own)])
+            for own in (values[:, 0], values[:, -1], summary.total(), summary.total(test_score))
+        ]
         return [summary.label, seeds, str(summary.tasks), *cells, ""]
     values = fill_diverged(summary.values())
     cells = [f"{values[:, 0].mean():.3f}", f"{values[:, -1].mean():.3f}", spread(values.mean(1))]

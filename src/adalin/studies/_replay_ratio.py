@@ -14,7 +14,7 @@ from adalin.report._table import short_number
 from adalin.report._verdict import Outcome
 from adalin.rl import SACRun, define_sac_runs
 from adalin.studies._book import LEAST_SEEDS, SMALLER, Book, MissingError
-from adalin.studies._checks import Check, within
+from adalin.studies._checks import Check, all_of, within
 
 METHODS = ("adalin", "baseline")
 ENVIRONMENTS = ("Hopper-v4", "HalfCheetah-v4", "Ant-v4")
@@ -80,10 +80,14 @@ class GapGrows(Check):
         if len(found) < 2:
             raise MissingError(f"no runs of adalin and baseline with two replay ratios in {self.environment}")
         seeds = sorted(set.intersection(*(set(one.seeds) for pair in found.values() for one in pair)))
+        used = [result for pair in found.values() for one in pair for result in one.results if result.run.seed in seeds]
+        if diverged := sum(result.state == "diverged" for result in used):
+            raise MissingError(f"{diverged} of {len(used)} runs diverged in {self.environment}: they have no return")
         if len(seeds) < LEAST_SEEDS:
-            raise MissingError(f"{len(seeds)} seeds for all replay ratios in {self.environment}; 2 are needed")
-        periods = min(one.tasks for pair in found.values() for one in pair)
-        if not periods:
+            raise MissingError(
+                f"{len(seeds)} seeds for all replay ratios in {self.environment}; {LEAST_SEEDS} are needed"
+            )
+        if not (periods := _periods(found)):
             raise MissingError(f"no period is over yet in {self.environment}")
         ratios = sorted(found)
         gaps = {
@@ -91,16 +95,15 @@ class GapGrows(Check):
             for ratio, (adalin, baseline) in found.items()
         }
         growths = [bootstrap_mean(gaps[larger] - gaps[smaller]) for smaller, larger in pairwise(ratios)]
-        outcomes = {within(growth, low=0) for growth in growths}
-        outcome: Outcome = outcomes.pop() if len(outcomes) == 1 else "undecided"
-        steps = periods * next(iter(found.values()))[0].run.steps_of(1) // ratios[0]
+        outcome = all_of(within(growth, low=0) for growth in growths)
+        steps = periods * SACRun.period  # `_find` takes no other
         less = [f"{steps:,} of {STEPS:,} steps"] if steps < STEPS else []
         less += [f"replay ratios {', '.join(map(str, ratios))}"] if tuple(ratios) != RATIOS else []
         if less and outcome == "does not hold":
             outcome = "undecided"  # it may come later
         told = "; ".join(f"gap {short_number(gaps[ratio].mean())} with replay ratio {ratio}" for ratio in ratios)
         grown = ", ".join(f"{short_number(g.value)} [{g.low:,.0f}, {g.high:,.0f}]" for g in growths)
-        notes = [f"{len(seeds)} seeds ({', '.join(map(str, seeds))})"]
+        notes = [f"{len(seeds)} seeds ({', '.join(map(str, seeds))}), which by chance all agree once in {2 ** len(seeds)}"]
         notes += [f"{SMALLER}: {', '.join(less)}"] if less else []
         return outcome, "; ".join((told, f"grows by {grown}", *notes))
 
@@ -108,19 +111,23 @@ class GapGrows(Check):
 def _find(summaries: Sequence[Summary], environment: str) -> dict[int, tuple[Summary, Summary]]:
     """AdaLin and baseline by replay ratio, with one simulator and the most steps; all else as in the paper."""
     groups: dict[str | None, dict[int, dict[str, Summary]]] = {}
+    papers = {name: value for name, value in SACRun.defaults().items() if name not in ("replay_ratio", "simulator")}
     for summary in summaries:
         run = summary.run
         assert isinstance(run, SACRun)
-        papers = {name: value for name, value in SACRun.defaults().items() if name not in ("replay_ratio", "simulator")}
         config = run.config()
-        is_papers = run.method in ("adalin", "baseline") and all(config[name] == papers[name] for name in papers)
+        is_papers = run.method in METHODS and all(config[name] == papers[name] for name in papers)
         if run.env == environment and is_papers:
             groups.setdefault(run.simulator, {}).setdefault(run.replay_ratio, {})[run.method] = summary
     pairs = [
         {ratio: (own["adalin"], own["baseline"]) for ratio, own in group.items() if len(own) == 2}
         for group in groups.values()
     ]
-    return max(pairs, key=len, default={})
+    return max(pairs, key=lambda found: (len(found), _periods(found)), default={})
+
+
+def _periods(found: Mapping[int, tuple[Summary, Summary]]) -> int:
+    return min((one.tasks for pair in found.values() for one in pair), default=0)
 
 
 def _last_return(summary: Summary, seeds: Sequence[int], periods: int) -> Values:

@@ -54,6 +54,8 @@ class Trial:
     """What ends a task, beyond its steps."""
     row_bytes: int
     checkpoint_bytes: int
+    buffer_bytes: int = 0
+    """Of one run, at its end."""
 
 
 class AnyRun(ABC):

@@ -44,7 +44,7 @@ def plan(runs: Sequence[AnyRun], dataset: Dataset | None, *, workers: int, hardw
             steps = sum(run.total_steps for run in stack)
             tasks = sum(run.tasks for run in stack)
             seconds += steps * trial.seconds_per_step + tasks * trial.seconds_per_task
-            disk += tasks * trial.row_bytes + len(stack) * 2 * trial.checkpoint_bytes
+            disk += tasks * trial.row_bytes + len(stack) * (2 * trial.checkpoint_bytes + trial.buffer_bytes)
     busy = min(workers, len(stacks))
     total = sum(run.total_steps for run in runs)
     return Plan(total, seconds / busy, disk, tuple(len(stack) for stack in stacks))
