@@ -2,6 +2,7 @@
 
 OUT/slow             holds the seconds that every row takes longer
 RUN/poison           holds how often the process that writes a row of this run kills itself
+RUN/bug              makes it raise an error instead
 """
 
 import functools
@@ -21,6 +22,8 @@ def _disturbed(self: RunFolder, row: dict[str, Any]) -> None:
     if poison.exists() and (deaths := int(poison.read_text())):
         poison.write_text(str(deaths - 1))
         os.kill(os.getpid(), signal.SIGKILL)
+    if (self.path / "bug").exists():
+        raise RuntimeError("a bug in one run")
     _append_row(self, row)
     if slow.exists():
         time.sleep(float(slow.read_text()))

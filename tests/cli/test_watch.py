@@ -41,6 +41,29 @@ def test_status_of_finished_runs_is_printed_for_people_and_for_scripts(adalin):
     )
 
 
+def test_the_status_of_a_part_of_the_runs_and_of_folders_above_is_told_too(tmp_path):
+    work = make_work(tmp_path / "runs", workers=1)
+    submission = Submission.start(work, "local", 0)
+    Local().train(work, Notes())
+    assert counts(tmp_path / "runs") == counts(tmp_path) == counts(tmp_path / "runs" / work.runs[0].benchmark)
+    assert counts((tmp_path / "runs" / work.runs[0].folder).parent) == {"done": 2}
+    submission.forget()
+
+
+def test_nobody_waits_for_the_tasks_of_a_command_of_ray_that_is_dead(tmp_path):
+    submission = Submission.start(make_work(tmp_path), "ray", 0)
+    assert counts(tmp_path) == {"waiting": 4}
+    submission.pid = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True).stdout
+    submission.pid = int(submission.pid)
+    submission.write()
+    assert counts(tmp_path) == {"stopped": 4}
+
+
+def test_watching_without_a_pause_is_refused(adalin):
+    Path("runs").mkdir()
+    assert adalin("watch", "--every", "0") == (2, "", "adalin: every must be more than 0, not 0.0\n")
+
+
 def test_a_folder_that_is_not_there_is_told_in_one_line(adalin):
     assert adalin("watch", "nowhere") == (2, "", "adalin: there is no folder nowhere\n")
 

@@ -33,6 +33,17 @@ def test_a_run_that_always_dies_is_reported_and_does_not_take_others_along(tmp_p
     assert status.counts == {"done": 3, "running": 0, "waiting": 0, "stopped": 0, "failed": 1, "diverged": 0}
 
 
+def test_an_error_in_one_run_does_not_take_its_stack_along(tmp_path: Path) -> None:
+    work, notes = make_work(tmp_path, plugins=["disturbances"]), Notes()
+    bad = tmp_path / work.runs[0].folder / "bug"
+    bad.parent.mkdir(parents=True)
+    bad.touch()
+    assert not Local(retries=1, backoff=0.0).train(work, notes)
+    assert [run for run, _ in notes.of("error")] == [work.runs[0]]
+    assert "a bug in one run" in notes.messages("error")[0]
+    assert len(notes.of("done")) == 3
+
+
 def test_attempts_are_counted_from_the_last_progress_with_longer_and_longer_pauses() -> None:
     attempts, run = Attempts(retries=2, backoff=5.0), define("random-label-mnist", "adalin")
     counts = [attempts.fail(run, steps) for steps in (0, 0, 7, 7, 3, 8)]

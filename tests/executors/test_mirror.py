@@ -30,6 +30,19 @@ def test_runs_that_are_stopped_on_one_machine_go_on_from_their_copies_on_another
     assert rows_of(tmp_path / "shared") == rows_of(tmp_path / "two") == local_rows(4)
 
 
+def test_a_command_that_wants_fewer_tasks_leaves_the_copies_of_more_as_they_are(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    Local().train(make_work(tmp_path / "one", workers=1, sync_to=shared, tasks=3), Notes())
+    Local().train(make_work(tmp_path / "two", workers=1, tasks=1), Notes())
+    Local().train(make_work(tmp_path / "two", workers=1, sync_to=shared, tasks=1), Notes())
+    assert rows_of(shared) == local_rows(3)
+
+
+def test_copies_need_a_folder_of_their_own(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="needs another folder than --out"):
+        Local().train(make_work(tmp_path, sync_to=tmp_path / "x" / ".."), Notes())
+
+
 def test_a_run_that_another_machine_trains_is_refused_and_the_others_are_trained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

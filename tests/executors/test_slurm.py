@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 import slurm_cluster
 from adalin.executors import Slurm, StatusReader
+from adalin.executors import _slurm as _slurm_engine
 from adalin.executors._submission import Submission
 from executor_runs import Notes, assert_finished_once, local_rows, make_work, poison, rows_of, slow_down
 from tiny_runs import tiny_budget
@@ -94,6 +96,28 @@ def test_a_signal_cancels_the_jobs_which_save_and_the_same_command_goes_on(tmp_p
     assert rows_of(tmp_path) == local_rows(4)
 
 
+def test_a_slurm_that_does_not_answer_is_asked_again(tmp_path, monkeypatch):
+    ask, asked = _slurm_engine._command, []
+
+    def ask_in_vain(*words):
+        if words[0] == "squeue":
+            asked.append(words)
+            if len(asked) in (2, 3):
+                raise ValueError("Slurm does not answer")
+        return ask(*words)
+
+    monkeypatch.setattr(_slurm_engine, "_command", ask_in_vain)
+    work, notes = make_work(tmp_path), Notes()
+    assert not engine().train(work, notes)
+    assert_finished_once(notes, work)
+    asked.clear()
+    monkeypatch.setattr(_slurm_engine, "PATIENCE_SECONDS", -1.0)
+    with pytest.raises(ValueError, match="Slurm does not answer"):
+        engine().train(make_work(tmp_path, tasks=4), Notes())
+    monkeypatch.undo()
+    assert command("squeue", "--noheader") == ""  # nothing that would be in the way
+
+
 def test_what_slurm_refuses_is_told_in_one_line(tmp_path):
     with pytest.raises(ValueError, match=r"^Slurm refuses the jobs: .*Invalid partition name specified$"):
         engine(partition="nowhere").train(make_work(tmp_path), Notes())
@@ -101,15 +125,18 @@ def test_what_slurm_refuses_is_told_in_one_line(tmp_path):
 
 
 def test_jobs_of_a_command_that_was_killed_are_cancelled_by_the_next(tmp_path):
-    lost = Submission.start(make_work(tmp_path), "slurm", 0)
+    work = make_work(tmp_path)
+    lost = Submission.start(work, "slurm", 0)
     job = command("sbatch", "--parsable", "--hold", "--output=/dev/null", "--wrap=sleep 1").strip()
-    lost.jobs["job-1"] = {"id": job, "runs": []}
+    lost.jobs["job-1"] = {"id": job, "runs": [str(work.runs[0].folder)]}
     lost.write()
-    with engine().connect(tmp_path):
+    with engine().connect(work):
         assert command("squeue", "--noheader") != ""  # it may still live
     long_ago = time.time() - 1000
     os.utime(lost.folder / "submission.json", (long_ago, long_ago))
-    with engine().connect(tmp_path):
+    with engine().connect(replace(work, runs=work.runs[1:])):
+        assert command("squeue", "--noheader") != ""  # it is in nobody's way
+    with engine().connect(work):
         assert command("squeue", "--noheader") == ""
     assert [submission.over for submission in Submission.read_all(tmp_path)] == [True]
 

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,8 +19,8 @@ SWEEP = ("sweep", "random-label-mnist", "--tasks", "1", "--epochs", "1", "--imag
 OPTUNA = ("--search", "optuna", "--workers", "1")
 
 
-def make_search(out: Path, trials: int = 3) -> Search:
-    lrs, batches = (1e-3, 1e-1), (16, 32)
+def make_search(out: Path, trials: int = 3, batches: Sequence[int] = (16, 32)) -> Search:
+    lrs = (1e-3, 1e-1)
     return Search("random-label-mnist", ["adalin"], lrs, batches, out=out, trials=trials, data="bundled", **TINY)
 
 
@@ -79,6 +80,40 @@ def test_points_of_a_command_that_is_stopped_are_put_back(tmp_path):
         assert not first.is_over
         (again,) = first.ask(1)
         assert again.lr == points[0].lr
+
+
+def test_a_search_that_wants_fewer_trials_than_are_put_back_is_over(tmp_path):
+    first = make_search(tmp_path, trials=2)
+    with first.joined():
+        made, left = first.ask(2)
+        first.tell([made], train(tmp_path, first, [made]))
+        first.put_back([left])
+    search = make_search(tmp_path, trials=1)
+    assert search.ask(1) == []
+    assert search.is_over
+
+
+def test_other_batch_sizes_are_another_search_and_wrong_ones_leave_nothing_behind(tmp_path):
+    with pytest.raises(ValueError, match="batch-size must be"):
+        make_search(tmp_path, batches=(0, 16))
+    for batches in ((16,), (16, 64), (64, 16)):
+        search = make_search(tmp_path, trials=1, batches=batches)
+        with search.joined():
+            points = search.ask(1)
+            search.put_back(points)
+            assert {point.batch_size for point in points} <= set(batches)
+
+
+def test_a_point_that_another_command_works_on_is_not_taken_twice(tmp_path):
+    first, second = make_search(tmp_path), make_search(tmp_path)
+    with first.joined(), second.joined():
+        (point,) = first.ask(1)
+        second.put_back([point])  # and is asked for again, though its runs are being trained
+        (again,) = first.ask(1)
+        assert (again.lr, again.batch_size) == (point.lr, point.batch_size)
+        study = next(iter(second._studies.values()))
+        study.enqueue_trial({"lr": point.lr, "batch_size": point.batch_size})
+        assert second.ask(1) == []
 
 
 def test_a_point_whose_runs_fail_counts_as_a_trial_without_a_score(tmp_path):

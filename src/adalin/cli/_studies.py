@@ -178,7 +178,7 @@ class Sweep(Settings):
             self.methods,
             self.lr,
             self.batch_size,
-            out=self.out,
+            out=self.sync_to or self.out,
             trials=self.trials,
             data=self.data,
             **self.settings(),
@@ -203,8 +203,8 @@ class Sweep(Settings):
                     return code
                 search.tell(points, results)
             runs = search.complete()
-            if not runs:  # what went wrong has been said
-                return max(codes)
+            if not runs:
+                raise ValueError(f"all trials have failed; delete {search.folder} to search anew")
             with search.last_step():
                 results, code = self.train(runs, console)
                 return self._report(runs, results, max(*codes, code), console)

@@ -1,6 +1,7 @@
 """watch, status."""
 
 import json
+import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from adalin.executors import StatusReader
 
 
+PAUSE_SECONDS = 10.0
+"""Between the parts of a sweep, a search or a recipe; after a longer one nothing more is expected."""
+
+
 @dataclass(frozen=True)
 class Watch:
     """What the runs in a folder are doing, live, from any machine that sees it. Ctrl-C ends the view, not the runs."""
@@ -29,11 +34,17 @@ class Watch:
     def __call__(self, console: Console) -> int:
         from adalin.report import status_view
 
+        if not self.every > 0:
+            raise ValueError(f"every must be more than 0, not {self.every}")
         reader = _reader(self.folder, self.plugin)
-        status = reader.read()
+        status, active = reader.read(), -math.inf
         try:
             with Live(status_view(status), console=console, auto_refresh=False) as live:
-                while status.counts["running"] or status.counts["waiting"]:
+                while True:
+                    if status.counts["running"] or status.counts["waiting"]:
+                        active = time.monotonic()
+                    elif time.monotonic() - active > PAUSE_SECONDS:
+                        break
                     time.sleep(self.every)
                     status = reader.read()
                     live.update(status_view(status), refresh=True)

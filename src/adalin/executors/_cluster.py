@@ -3,8 +3,7 @@
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from pathlib import Path
+from contextlib import AbstractContextManager, suppress
 from typing import Any, ClassVar
 
 from adalin.executors._costs import expected_costs
@@ -36,7 +35,7 @@ class Cluster(Executor):
     """Between looks at jobs and folders, at most; the first are closer together, for jobs that are over in a moment."""
 
     @abstractmethod
-    def connect(self, out: Path) -> AbstractContextManager[None]:
+    def connect(self, work: Work) -> AbstractContextManager[None]:
         """Find the engine; raises ValueError if it is not there."""
 
     @property
@@ -65,7 +64,7 @@ class Cluster(Executor):
         work.check()
         if self.cpus < 1:
             raise ValueError(f"cpus must be at least 1, not {self.cpus}")
-        with self.connect(work.shared), stop_on_signals() as stop:  # Ray handles signals too: the last handler counts
+        with self.connect(work), stop_on_signals() as stop:  # Ray handles signals too: the last handler counts
             start, watch = time.monotonic(), _Watch(self, work, report)
             try:
                 watch.start()
@@ -74,6 +73,9 @@ class Cluster(Executor):
                         watch.cancel()
                         break
                     time.sleep(min(self.poll_seconds, 0.2 + (time.monotonic() - start) / 10))
+            except BaseException:
+                watch.abandon()
+                raise
             finally:
                 watch.submission.end()
             return stop()
@@ -88,7 +90,7 @@ class _Watch:
         self._going: list[Job] = []
         self._later: dict[AnyRun, float] = {}
         """When to try them again, each alone: one of a stack may have taken the others along."""
-        self._looks = {run: look_at(work.shared, run) for run in work.runs}
+        self._looks = {run: look_at(work.shared / run.folder, run) for run in work.runs}
         self.submission = Submission.start(work, cluster.name, sum(look.steps for look in self._looks.values()))
 
     def start(self) -> None:
@@ -115,8 +117,12 @@ class _Watch:
             self._close(job)
         due = [run for run, when in self._later.items() if when <= time.monotonic()]
         if due:
-            self._submit([[run] for run in due], alone=True)
             self._later = {run: when for run, when in self._later.items() if run not in due}
+            try:
+                self._submit([[run] for run in due], alone=True)
+            except ValueError as error:  # the others have their jobs
+                for run in due:
+                    self._fail(run, str(error))
         self.submission.beat()
         return bool(self._going or self._later)
 
@@ -131,6 +137,11 @@ class _Watch:
                 for run in job.runs:
                     self._look_at(run)
             time.sleep(self._cluster.poll_seconds)
+
+    def abandon(self) -> None:
+        """End all jobs without waiting for them: those that nobody watches would be in the way of the same command."""
+        with suppress(Exception):  # what went wrong before is what counts
+            self._cluster.cancel(self._going)
 
     def _submit(self, groups: Sequence[Sequence[AnyRun]], *, alone: bool = False) -> None:
         first = len(self.submission.jobs) + 1
@@ -147,7 +158,7 @@ class _Watch:
 
     def _look_at(self, run: AnyRun) -> None:
         before = self._looks[run]
-        look = look_at(self._work.shared, run, before)
+        look = look_at(self._work.shared / run.folder, run, before)
         if look is before or before.finished:
             return
         # After a resume a few rows are made again: they were reported, and are the same.

@@ -11,7 +11,7 @@ def expected_costs(out: Path, runs: Sequence[AnyRun]) -> dict[AnyRun, float]:
     """Seconds of one core that each still needs; where nothing has been measured, in proportion to its steps."""
     left, made, seconds = {}, dict[object, int](), dict[object, float]()
     for run in runs:
-        steps = look_at(out, run).steps
+        steps = look_at(out / run.folder, run).steps
         left[run] = run.total_steps - steps
         cost = RunFolder(out / run.folder).cost() if steps else 0.0
         if cost:

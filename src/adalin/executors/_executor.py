@@ -34,6 +34,8 @@ class Work:
 
     def check(self) -> None:
         """Raises an error that says what to do if there is no room for the runs, or nobody to train them."""
+        if self.sync_to is not None and self.sync_to.resolve() == self.out.resolve():
+            raise ValueError(f"--sync-to is for copies, and needs another folder than --out, {self.out}")
         check_execution(self.runs, self.shared, 1 if self.workers is None else self.workers, self.checkpoint_seconds)
 
 

@@ -26,7 +26,7 @@ class Local(Executor):
         """See `Executor.train`. What a process takes along when it dies is tried again, each run alone."""
         work.check()
         attempts = Attempts(self.retries, self.backoff)
-        looks = {run: look_at(work.out, run) for run in work.runs}
+        looks = {run: look_at(work.shared / run.folder, run) for run in work.runs}
         submission = Submission.start(work, "local", sum(look.steps for look in looks.values()))
         pending: list[AnyRun] = list(work.runs)
         pause = 0.0
@@ -35,18 +35,22 @@ class Local(Executor):
             nonlocal pause
             submission.beat()
             if event == "error":
-                if details.get("cause") == "death":
-                    count = attempts.fail(run, look_at(work.out, run).steps)
+                if not told.isdisjoint({(run, "done"), (run, "diverged")}):
+                    return  # it was over before its stack was
+                if details.get("cause") in ("death", "crash"):
+                    count = attempts.fail(run, look_at(work.out / run.folder, run).steps)
                     if not attempts.over(count):
                         again.append(run)
                         pause = max(pause, attempts.pause(count))
-                        message = f"{run.folder}: {details['message'].partition(';')[0]}; it is tried again"
+                        reason = details["message"].strip().splitlines()[-1].partition(";")[0]
+                        message = f"{run.folder}: {reason}; it is tried again"
                         report("warning", run, {"message": message})
                         return
                 submission.failed[str(run.folder)] = details["message"]
                 submission.write()
-            key = (run, details["task"]) if event == "row" else (run,) if event == "resumed" else None
-            if key is None or key not in told:  # what was told before a process died is not told again
+            key = (run, details["task"] if event == "row" else event)
+            once = event in ("row", "resumed", "done", "diverged")
+            if not once or key not in told:  # what was told before a process died is not told again
                 told.add(key)
                 report(event, run, details)
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from adalin.executors._status import look_at
 from adalin.training import AnyRun, RunFolder, RunFolderError
 from adalin.training._any_run import Report
 from adalin.training._disk import plain_disk_errors, write_atomically
 from adalin.training._execute import LOCK_SECONDS
+from adalin.training._resume import START
 from adalin.training._run_folder import RunInUseError
 
 CHECKPOINT, REPLAY = "checkpoint-", "replay-"
@@ -32,7 +32,7 @@ def mirrored(
         for run in runs:
             try:
                 locks.enter_context(RunFolder(shared / run.folder).lock(wait=LOCK_SECONDS))
-                if look_at(shared, run).steps > look_at(out, run).steps:
+                if _position(shared / run.folder) > _position(out / run.folder):
                     copy_run(shared / run.folder, out / run.folder)
                 ours.append(run)
             except RunFolderError as error:
@@ -40,15 +40,15 @@ def mirrored(
                 report("error", run, {"message": str(error)} | cause)
         over = threading.Event()
 
-        def copy_all() -> None:
-            for run in ours:
-                if (out / run.folder / "config.json").exists():
-                    copy_run(out / run.folder, shared / run.folder)
+        def copy(run: AnyRun) -> None:
+            if (out / run.folder / "config.json").exists():
+                copy_run(out / run.folder, shared / run.folder)
 
         def copy_now_and_then() -> None:
             while not over.wait(max(1.0, seconds)):
-                with suppress(OSError, RunFolderError):  # the last copy, below, says what is wrong
-                    copy_all()
+                for run in ours:
+                    with suppress(OSError, RunFolderError):  # the last copy, below, says what is wrong
+                        copy(run)
 
         thread = threading.Thread(target=copy_now_and_then, daemon=True)
         thread.start()
@@ -57,7 +57,8 @@ def mirrored(
         finally:
             over.set()
             thread.join()
-            copy_all()
+            for run in ours:
+                copy(run)
 
 
 def copy_run(source: Path, target: Path) -> None:
@@ -90,3 +91,9 @@ def _files(folder: Path, kind: str) -> list[Path]:
 def _new(source: Path, target: Path, kind: str) -> dict[str, bytes]:
     """What the target has not; whole buffers are not read each time."""
     return {path.name: path.read_bytes() for path in _files(source, kind) if not (target / path.name).exists()}
+
+
+def _position(folder: Path) -> tuple[int, int]:
+    """How far a run is, whatever its rows are and however many tasks are wanted now."""
+    position = RunFolder(folder).peek() or START
+    return position["task"], position["step"]

@@ -5,10 +5,10 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar
 
 from adalin.executors._cluster import Cluster
+from adalin.executors._executor import Work
 from adalin.executors._job import Job, train_job
 
 
@@ -30,7 +30,7 @@ class Ray(Cluster):
     _words: dict[Job, str] = field(default_factory=dict, init=False, repr=False)
 
     @contextmanager
-    def connect(self, out: Path) -> Iterator[None]:
+    def connect(self, work: Work) -> Iterator[None]:
         """Of a cluster that this process is connected to already, nothing is changed."""
         try:
             import ray

@@ -4,6 +4,7 @@ import getpass
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, field
@@ -12,12 +13,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from adalin.executors._cluster import Cluster
+from adalin.executors._executor import Work
 from adalin.executors._job import Job, train_job
 from adalin.executors._submission import Submission
 from adalin.training._execute import BATCH_SIGNAL
 
 ARRAY = 1_000
 """Jobs in one array; Slurm's own limit is 1,001 unless it is changed."""
+PATIENCE_SECONDS = 600.0
+"""How long a Slurm that does not answer, as one that is busy or restarted, is asked again."""
 REQUEUES = 1_000_000
 """A job may reach its time limit any number of times: it gets further each time."""
 
@@ -40,22 +44,26 @@ class Slurm(Cluster):
     backoff: float = 5.0
     poll_seconds: float = 2.0
     _ids: dict[Job, str] = field(default_factory=dict, init=False, repr=False)
+    _answered: float = field(default=0.0, init=False, repr=False)
     _folder: Path = field(default=Path(), init=False, repr=False)
 
     @contextmanager
-    def connect(self, out: Path) -> Iterator[None]:
-        """Also cancels jobs of a command that was killed, which would be in the way of ours."""
+    def connect(self, work: Work) -> Iterator[None]:
+        """Also cancels jobs with the same runs of a command that was killed, which would be in the way of ours."""
         try:
             import submitit  # noqa: F401
         except ImportError:
             raise ValueError("--executor slurm needs submitit: pip install 'adalin[slurm]'") from None
-        queued = self._queued()
-        for submission in Submission.read_all(out):
+        queued, ours = self._queued(), {str(run.folder) for run in work.runs}
+        for submission in Submission.read_all(work.shared):
             if submission.executor == self.name and not submission.over and submission.silent:
-                left = [job["id"] for job in submission.jobs.values() if job["id"] in queued]
-                _command("scancel", *left) if left else None
-                submission.end()
-        self._folder = out.absolute() / ".jobs" / "slurm"
+                left = [job for job in submission.jobs.values() if job["id"] in queued]
+                in_the_way = [job["id"] for job in left if not ours.isdisjoint(job["runs"])]
+                if in_the_way:
+                    _command("scancel", *in_the_way)
+                if len(in_the_way) == len(left):
+                    submission.end()
+        self._folder = work.shared.absolute() / ".jobs" / "slurm"
         yield
 
     @property
@@ -88,6 +96,7 @@ class Slurm(Cluster):
                 with redirect_stderr(StringIO()):  # what sbatch says is in the error
                     queued = executor.map_array(task, [str(job.path.absolute()) for job in part])
             except (subprocess.CalledProcessError, submitit.core.utils.FailedJobError) as error:
+                self.cancel(jobs[:start])
                 reason = str(getattr(error, "stderr", None) or error).strip().splitlines()[-1]
                 raise ValueError(f"Slurm refuses the jobs: {reason.removeprefix('sbatch: error: ')}") from error
             self._ids |= {job: handle.job_id for job, handle in zip(part, queued, strict=True)}
@@ -95,7 +104,12 @@ class Slurm(Cluster):
 
     def ended(self, jobs: Sequence[Job]) -> list[Job]:
         """Those that have left the queue; one that was requeued has not."""
-        queued = self._queued()
+        try:
+            queued = self._queued()
+        except ValueError:
+            if time.monotonic() - self._answered > PATIENCE_SECONDS:
+                raise
+            return []
         return [job for job in jobs if self._ids[job] not in queued]
 
     def last_words(self, job: Job) -> str:
@@ -111,7 +125,9 @@ class Slurm(Cluster):
 
     def _queued(self) -> set[str]:
         """Ids of this user's jobs that wait, run, or are about to end."""
-        return set(_command("squeue", "--user", getpass.getuser(), "--noheader", "--array", "--format", "%i").split())
+        ids = _command("squeue", "--user", getpass.getuser(), "--noheader", "--array", "--format", "%i").split()
+        self._answered = time.monotonic()
+        return set(ids)
 
 
 class SlurmTask:

@@ -20,6 +20,7 @@ class RunStatus:
     """How far a run is."""
 
     run: AnyRun
+    folder: Path
     state: str
     """Is "done", "running", "waiting", "stopped" (nobody waits for it), "failed" or "diverged"."""
     steps: int
@@ -63,7 +64,7 @@ class Status:
         settings: dict[Path, list[RunStatus]] = {}
         for one in self.runs:
             if one.score is not None:
-                settings.setdefault(one.run.folder.parent, []).append(one)
+                settings.setdefault(one.folder.parent, []).append(one)
         best: dict[str, tuple[AnyRun, float]] = {}
         for members in settings.values():
             run, score = members[0].run, sum(one.score or 0.0 for one in members) / len(members)
@@ -90,14 +91,14 @@ class Look:
         return self.state in ("done", "diverged")
 
 
-def look_at(out: Path, run: AnyRun, before: Look | None = None) -> Look:
+def look_at(path: Path, run: AnyRun, before: Look | None = None) -> Look:
     """Read a run's rows and position; what was seen before is returned if nothing has changed."""
-    seal = _seal(out / run.folder)
+    seal = _seal(path)
     if before is not None and before.seal == seal:
         return before
-    folder = RunFolder(out / run.folder)
+    folder = RunFolder(path)
     try:
-        rows, position = folder.rows(), folder.peek()
+        position, rows = folder.peek(), folder.rows()  # in this order: a checkpoint comes after its rows
     except RunFolderError:  # whoever trains it says what is wrong
         return before or Look([], 0, "new")
     if position is None:
@@ -114,60 +115,65 @@ def _seal(folder: Path) -> tuple[tuple[str, int], ...]:
 
 
 class StatusReader:
-    """Reads the status of a folder again and again; what has not changed is not read again."""
+    """Reads the status of a folder again and again; what has not changed is not read again.
 
-    def __init__(self, out: Path) -> None:
-        self._out = out
-        self._looks: dict[AnyRun, Look] = {}
+    It may be the folder of all runs, one above, or a part of it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.absolute()
+        self._looks: dict[Path, Look] = {}
 
     def read(self) -> Status:
         """The status now."""
+        folders = {folder.path: folder for folder in RunFolder.find(self._folder)}
+        outs = {self._folder, *(path.parents[above] for path in folders for above in (2, 3))}
+        submissions = [(out, submission) for out in outs for submission in Submission.read_all(out)]
         runs: dict[Path, AnyRun] = {}
-        problems = []
-        submissions = Submission.read_all(self._out)
         asked: dict[Path, Submission] = {}
-        for submission in submissions:
+        for out, submission in submissions:
             for config in submission.runs:
                 with suppress(ValueError, TypeError):
                     run = read_run(config)
-                    runs[run.folder], asked[run.folder] = run, submission
-        for folder in RunFolder.find(self._out):
-            path = folder.path.relative_to(self._out)
-            if path not in runs:
-                try:
-                    run = _wanted(folder)
-                    runs[run.folder] = run
-                except (KeyError, TypeError, ValueError, RunFolderError) as error:
-                    problems.append(f"{folder.path} is not a run that adalin knows: {error}")
-        self._looks = {run: look_at(self._out, run, self._looks.get(run)) for run in runs.values()}
-        statuses = [self._status(run, self._looks[run], asked.get(run.folder)) for run in runs.values()]
-        return Status(statuses, _speed(statuses, asked, submissions), problems)
+                    path = out / run.folder
+                    if path.is_relative_to(self._folder):
+                        runs[path], asked[path] = run, submission
+        problems = []
+        for path in folders.keys() - runs.keys():
+            try:
+                runs[path] = _wanted(folders[path])
+            except (KeyError, TypeError, ValueError, RunFolderError) as error:
+                problems.append(f"{path} is not a run that adalin knows: {error}")
+        self._looks = {path: look_at(path, run, self._looks.get(path)) for path, run in runs.items()}
+        statuses = [self._status(run, path, asked.get(path)) for path, run in sorted(runs.items())]
+        return Status(statuses, _speed(statuses, asked, [one for _, one in submissions]), sorted(problems))
 
-    def _status(self, run: AnyRun, look: Look, submission: Submission | None) -> RunStatus:
+    def _status(self, run: AnyRun, path: Path, submission: Submission | None) -> RunStatus:
+        look = self._looks[path]
         message = "" if submission is None else submission.failed.get(str(run.folder), "")
         waits = submission is not None and not submission.over
-        if submission is not None and submission.executor == "local":
+        if submission is not None and submission.executor != "slurm":  # whose jobs go on without their command
             waits = waits and not submission.silent
         if look.finished:
             state = look.state
         elif message:
             state = "failed"
-        elif self._is_running(run, look, 60.0 if submission is None else submission.checkpoint_seconds):
+        elif _is_running(RunFolder(path), look, 60.0 if submission is None else submission.checkpoint_seconds):
             state = "running"
         else:
             state = "waiting" if waits else "stopped"
-        return RunStatus(run, state, look.steps, look.rows, message)
+        return RunStatus(run, path, state, look.steps, look.rows, message)
 
-    def _is_running(self, run: AnyRun, look: Look, checkpoint_seconds: float) -> bool:
-        folder = RunFolder(self._out / run.folder)
-        if folder.held_by() is not None:
-            return True
-        with suppress(OSError):
-            if (folder.path / "lock").read_text().strip().endswith(f" {socket.gethostname()}"):
-                return False  # it was last held here, where we would see it
-        # Locks of other machines are not visible on every file system. Something is written at every checkpoint.
-        changed = max((when for _, when in look.seal), default=0) / 1e9
-        return look.state != "stopped" and time.time() - changed < 2 * checkpoint_seconds + 30
+
+def _is_running(folder: RunFolder, look: Look, checkpoint_seconds: float) -> bool:
+    if folder.held_by() is not None:
+        return True
+    with suppress(OSError):
+        if (folder.path / "lock").read_text().strip().endswith(f" {socket.gethostname()}"):
+            return False  # it was last held here, where we would see it
+    # Locks of other machines are not visible on every file system. Something is written at every checkpoint.
+    changed = max((when for _, when in look.seal), default=0) / 1e9
+    return look.state != "stopped" and time.time() - changed < 2 * checkpoint_seconds + 30
 
 
 def _wanted(folder: RunFolder) -> AnyRun:
@@ -180,7 +186,7 @@ def _wanted(folder: RunFolder) -> AnyRun:
 def _speed(statuses: Iterable[RunStatus], asked: dict[Path, Submission], open_: Iterable[Submission]) -> float | None:
     """Of the commands that are still going on."""
     going = [one for one in open_ if not one.over and not one.silent]
-    made = sum(one.steps for one in statuses if asked.get(one.run.folder) in going)
+    made = sum(one.steps for one in statuses if asked.get(one.folder) in going)
     seconds = time.time() - min((one.started for one in going), default=time.time())
     new = made - sum(one.made for one in going)
     return new / seconds if going and new > 0 and seconds > 0 else None

@@ -37,7 +37,10 @@ class Submission:
     made: int
     """Steps that they had made before."""
     started: float
-    checkpoint_seconds: float = 60.0
+    host: str
+    """The machine of its command."""
+    pid: int
+    checkpoint_seconds: float
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By the name of the job's file: which runs it has, and under which id the engine knows it."""
     failed: dict[str, str] = field(default_factory=dict)
@@ -49,13 +52,13 @@ class Submission:
     @classmethod
     def start(cls, work: Work, executor: str, made: int) -> "Submission":
         """The one of this process."""
-        now = time.time()
+        now, host, pid = time.time(), socket.gethostname(), os.getpid()
         stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now)) + f"{now % 1:.6f}"[1:]
-        folder = work.shared / FOLDER / f"{stamp}-{socket.gethostname()}-{os.getpid()}"
+        folder = work.shared / FOLDER / f"{stamp}-{host}-{pid}"
         with plain_disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         runs = [definition(run) for run in work.runs]
-        started = cls(folder, executor, runs, made, now, work.checkpoint_seconds)
+        started = cls(folder, executor, runs, made, now, host, pid, work.checkpoint_seconds)
         started.write()
         return started
 
@@ -70,10 +73,14 @@ class Submission:
 
     @property
     def silent(self) -> bool:
-        """Whether its command seems to be dead."""
-        with suppress(OSError):
+        """Whether its command seems to be dead; on its own machine that is known at once."""
+        try:
+            if self.host == socket.gethostname():
+                with suppress(PermissionError):  # it is another user's
+                    os.kill(self.pid, 0)
             return time.time() - self._path.stat().st_mtime > SILENT_SECONDS
-        return True
+        except OSError:
+            return True
 
     def write(self) -> None:
         """Make what has changed known."""

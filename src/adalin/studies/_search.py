@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fcntl import LOCK_EX, flock
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -71,17 +72,23 @@ class Search:
             data=data,
             **settings | {"lr": point.lr, "batch_size": point.batch_size},
         )[0]
-        for lr in (min(lrs), max(lrs)):  # what is wrong with them is told at once
-            define_runs(benchmark, methods, SWEEP_SEEDS, data=data, **settings | {"lr": lr})
-        self._trials, self._folder = trials, out / ".search"
-        self._folder.mkdir(parents=True, exist_ok=True)
+        lrs, batch_sizes = (min(lrs), max(lrs)), sorted(set(batch_sizes))
+        for lr, batch_size in product(lrs, batch_sizes):  # what is wrong with them is told at once
+            define_runs(benchmark, methods, SWEEP_SEEDS, data=data, **settings | {"lr": lr, "batch_size": batch_size})
+        self._trials, self.folder = trials, out / ".search"
+        self.folder.mkdir(parents=True, exist_ok=True)
         self._space: dict[str, Any] = {
-            "lr": optuna.distributions.FloatDistribution(min(lrs), max(lrs), log=True),
-            "batch_size": optuna.distributions.CategoricalDistribution(tuple(dict.fromkeys(batch_sizes))),
+            "lr": optuna.distributions.FloatDistribution(*lrs, log=True),
+            "batch_size": optuna.distributions.CategoricalDistribution(batch_sizes),
         }
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        storage = optuna.storages.JournalStorage(JournalFileBackend(str(self._folder / "journal.log")))
-        scope = " ".join(f"{name}={value}" for name, value in sorted(settings.items()) if value is not None)
+        storage = optuna.storages.JournalStorage(JournalFileBackend(str(self.folder / "journal.log")))
+        # Also where it searches: Optuna does not let a study's choices change.
+        scope = " ".join(
+            f"{name}={value}"
+            for name, value in (*sorted(settings.items()), ("lr", lrs), ("batch_size", batch_sizes))
+            if value is not None
+        )
         self._studies = {
             method: optuna.create_study(
                 storage=storage,
@@ -97,7 +104,7 @@ class Search:
     @contextmanager
     def joined(self) -> Iterator[None]:
         """While this lasts, others know that this command lives."""
-        path, over = self._folder / f"{self._worker}.worker", threading.Event()
+        path, over = self.folder / f"{self._worker}.worker", threading.Event()
         path.touch()
 
         def beat() -> None:
@@ -117,13 +124,20 @@ class Search:
     def ask(self, count: int) -> list[Point]:
         """Up to so many points of each method that nobody works on; none if enough are done or being made."""
         points = []
-        for method, study in self._studies.items():
-            self._requeue_dead(study)
-            taken = len(self._with_state(method, "COMPLETE", "RUNNING", "FAIL"))
-            for _ in range(min(count, self._trials - taken)):
-                trial = study.ask(self._space)
-                trial.set_user_attr("worker", self._worker)
-                points.append(self._point(method, trial))
+        with self._alone("ask"):  # else two commands take the last trial twice
+            for method, study in self._studies.items():
+                self._requeue_dead(study)
+                running = [one for one in self._with_state(method, "RUNNING") if "batch_size" in one.params]
+                theirs = [self._point(method, one) for one in running if one.user_attrs.get("worker") != self._worker]
+                taken = len(self._with_state(method, "COMPLETE", "RUNNING", "FAIL"))
+                for _ in range(min(count, self._trials - taken)):
+                    trial = study.ask(self._space)
+                    trial.set_user_attr("worker", self._worker)
+                    point = self._point(method, trial)
+                    if any((one.lr, one.batch_size) == (point.lr, point.batch_size) for one in theirs):
+                        self._discard(study, point.number)  # its runs are being trained
+                    else:
+                        points.append(point)
         return points
 
     def tell(self, points: Sequence[Point], results: Sequence[Result]) -> None:
@@ -148,7 +162,7 @@ class Search:
         """Whether all trials are done, those of others too."""
         return all(
             len(self._with_state(method, "COMPLETE", "FAIL")) >= self._trials
-            and not self._with_state(method, "RUNNING", "WAITING")
+            and not self._with_state(method, "RUNNING")  # what was put back may be more than is wanted
             for method in self._studies
         )
 
@@ -164,7 +178,12 @@ class Search:
     @contextmanager
     def last_step(self) -> Iterator[None]:
         """One command at a time; the others find that everything is done."""
-        with (self._folder / "last-step.lock").open("w") as file:
+        with self._alone("last-step"):
+            yield
+
+    @contextmanager
+    def _alone(self, what: str) -> Iterator[None]:
+        with (self.folder / f"{what}.lock").open("w") as file:
             flock(file, LOCK_EX)
             yield
 
@@ -182,12 +201,17 @@ class Search:
 
     def _requeue(self, study: Any, trial: Any) -> None:
         """Its runs go on where they were: they have the same folders."""
+        with suppress(ValueError, RuntimeError):  # somebody else was faster
+            self._discard(study, trial.number)
+            study.enqueue_trial(trial.params)
+
+    @staticmethod
+    def _discard(study: Any, number: int) -> None:
+        """End a trial that does not count."""
         import optuna
 
-        with suppress(ValueError, RuntimeError):  # somebody else was faster
-            study.set_user_attr(f"put back {trial.number}", True)
-            study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
-            study.enqueue_trial(trial.params)
+        study.set_user_attr(f"put back {number}", True)
+        study.tell(number, state=optuna.trial.TrialState.FAIL)
 
     def _lives(self, trial: Any) -> bool:
         name = trial.user_attrs.get("worker")
@@ -195,7 +219,7 @@ class Search:
             begun = trial.datetime_start
             return begun is not None and time.time() - begun.timestamp() < SILENT_SECONDS
         with suppress(OSError):
-            return time.time() - (self._folder / f"{name}.worker").stat().st_mtime < SILENT_SECONDS
+            return time.time() - (self.folder / f"{name}.worker").stat().st_mtime < SILENT_SECONDS
         return False
 
     def _with_state(self, method: str, *states: str) -> list[Any]:
