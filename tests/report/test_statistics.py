@@ -9,11 +9,11 @@ from adalin.report._statistics import (
     Interval,
     bootstrap_mean,
     end_window,
-    fill_diverged,
     hierarchical_bootstrap,
     paired_test,
     plasticity_slope,
 )
+from adalin.report._summary import fill_diverged
 
 
 def coverage(interval_of, draw, truth, trials=200):

@@ -23,7 +23,9 @@ def test_a_diverged_seed_has_no_numbers_from_there_on_and_does_not_shorten_the_o
     (summary,) = summarise([whole, diverged, at_once])
     assert summary.tasks == 3
     np.testing.assert_array_equal(summary.values(), [[0.1, 0.2, 0.3], [0.4, NAN, NAN], [NAN] * 3])
-    assert summary.total() == pytest.approx([0.2]), "the mean of fewer tasks is not that of all"
+    np.testing.assert_array_equal(summary.scores(), [[0.1, 0.2, 0.3], [0.4, 0, 0], [0] * 3])
+    assert summary.total() == pytest.approx([0.2, 0.4 / 3, 0])
+    assert summary.total("dormant").shape == (0,), "only accuracies are 0"
 
 
 def test_if_all_seeds_diverged_the_longest_counts():
@@ -32,7 +34,7 @@ def test_if_all_seeds_diverged_the_longest_counts():
     (summary,) = summarise([first, second])
     assert summary.tasks == 2
     np.testing.assert_array_equal(summary.values(), [[0.4, NAN], [0.1, 0.2]])
-    assert summary.total() == pytest.approx([0.15])
+    assert summary.total() == pytest.approx([0.2, 0.15])
 
 
 @pytest.mark.parametrize("state", ["running", "diverged"])

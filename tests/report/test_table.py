@@ -29,7 +29,7 @@ def test_states_of_runs_are_told():
     ]
     _, row = cells_of(*runs)
     assert row == [
-        *("baseline", "3", "0.400", "0.400", "0.300"),
+        *("baseline", "3", "0.267", "0.133", "0.200 ± 0.173"),
         "done, diverged (task 2, step 7), diverged (task 1, step 7)",
     ]
     _, row = cells_of(with_accuracies([0.2], tasks=9))

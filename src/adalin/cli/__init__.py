@@ -78,7 +78,7 @@ def _parse(arguments: list[str]) -> Callable[[Console], int]:
             text = re.sub(r"\x1b\[[0-9;]*m", "", written.getvalue())
             lines = [re.sub(r"[│╭╮╰╯]|─+|-{4,}", " ", line).strip() for line in text.splitlines()]
             line = " ".join(" ".join(lines[1:]).split())
-            complain(re.split(r" Argument helptext:| Got errors:", line)[0])
+            complain(re.split(r" Argument helptext:| Got errors:| \(default: ", line)[0])
         raise
 
 

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.console import Console
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from adalin.cli._shared import Picture, Settings, Workers, show
 
@@ -54,7 +54,7 @@ class SAC:
 class Run(Settings):
     """Train methods on a benchmark, or go on where the same command stopped."""
 
-    benchmark: Positional[str]
+    benchmark: Annotated[Positional[str], arg(metavar="BENCHMARK")]
     """A benchmark's name, see `adalin list`; or sac, with --env."""
     methods: tuple[str, ...] = ("baseline", "adalin")
     """Activations and rules, joined by +, options after a colon: adalin, adalin-tanh+l2, l2:strength=0.001."""

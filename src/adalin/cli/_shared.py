@@ -40,13 +40,13 @@ class ClusterOptions:
     """For --executor slurm and ray, which need a folder --out that all machines see."""
 
     partition: str | None = None
-    """Of Slurm."""
+    """Slurm's."""
     time: int = 240
     """Minutes that Slurm gives a job; when they are over it saves and is queued again."""
     cpus: int = 1
-    """Per job: processes that train its runs."""
+    """CPUs per job, and processes that train its runs."""
     gpus: int = 0
-    """Per job."""
+    """GPUs per job."""
     memory: float | None = None
     """Gigabytes per job."""
     ray_address: str | None = None
@@ -65,9 +65,9 @@ class Training:
     checkpoint_seconds: float = 60.0
     """How much work may be lost if the process is killed."""
     device: str = "cpu"
-    """Or cuda, for networks that are trained by autograd; MLPs in stacks stay on the CPU."""
+    """Is cpu; or cuda, for networks that are trained by autograd. MLPs in stacks stay on the CPU."""
     compile: bool = False
-    """Those through torch.compile."""
+    """Networks that are trained by autograd go through torch.compile."""
     log: tuple[Literal["tensorboard", "wandb"], ...] = ()
     """Also write the rows there while training."""
     plugin: Plugins = ()

@@ -5,10 +5,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from rich.console import Console
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from adalin.cli._shared import Settings, Training, show
 
@@ -28,9 +28,9 @@ class Reproduce(Training):
     list: bool = False
     """Say what there is."""
     budget: Literal["quick", "short", "paper"] = "quick"
-    """Quick: the figure's shape, in minutes. Short: the paper's tasks, fewer of them. Paper: all of it."""
+    """Quick: the figure's shape, within an hour. Short: the paper's tasks, fewer of them. Paper: all of it."""
     seeds: tuple[int, ...] = (3, 4, 5)
-    """Others than those of sweeps."""
+    """Any but 0, 1 and 2, which are those of sweeps."""
     plan: bool = False
     """Only say what it would take, with the time from a few seconds of training."""
 
@@ -145,7 +145,7 @@ def _judge(recipe: "Recipe", results: "list[Result]", console: Console) -> None:
 class Sweep(Settings):
     """Choose learning rate and batch size as the paper does: a grid on seeds 0-2, the best of it on seeds 3-5."""
 
-    benchmark: Positional[str]
+    benchmark: Annotated[Positional[str], arg(metavar="BENCHMARK")]
     """A benchmark's name: see `adalin list`."""
     methods: tuple[str, ...] = ("baseline", "adalin")
     """As for `adalin run`."""

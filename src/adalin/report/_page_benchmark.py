@@ -10,7 +10,7 @@ import numpy as np
 from adalin.report._page_data import Section
 from adalin.report._page_html import scrolling, signed, sort_key, sortable_heads, spelled, swatch, words
 from adalin.report._page_origin import origin
-from adalin.report._statistics import MARGIN, Interval, fill_diverged, plasticity_slope
+from adalin.report._statistics import MARGIN, Interval, plasticity_slope
 from adalin.report._summary import Summary, Values
 from adalin.report._table import short_number
 
@@ -34,7 +34,7 @@ class Fate:
 def fate_of(summary: Summary) -> Fate:
     if all(result.state == "diverged" for result in summary.results):
         return Fate("diverged")
-    slope = plasticity_slope(fill_diverged(summary.values())) if summary.tasks > 1 else None
+    slope = plasticity_slope(summary.scores()) if summary.tasks > 1 else None
     if slope is None or math.isnan(slope.value):
         return Fate("unfinished")
     if slope.high < -MARGIN:
@@ -105,7 +105,7 @@ def _row(summary: Summary, tested: bool, with_slope: bool) -> str:
         (summary.tasks, str(summary.tasks)),
     ]
     if summary.tasks:
-        values = summary.values()
+        values = summary.scores()
         cells += [number(values[:, 0]), number(values[:, -1]), number(summary.total(), spread=True)]
         cells += [number(summary.total(summary.run.test_score), spread=True)] if tested else []
     else:

@@ -67,7 +67,7 @@ def plasticity_slope(values: Values, window: int | None = None, level: float = 0
     """Mean of the last `window` tasks minus that of the first, over (seeds, tasks); below 0, plasticity was lost.
 
     Seeds, and tasks in both windows, are resampled. What rises first and falls back to where it began has lost nothing
-    by this measure. A run that diverged must come with its missing tasks filled: see `fill_diverged`.
+    by this measure. Of runs that diverged it needs the `Summary.scores`.
     """
     window = end_window(values.shape[1]) if window is None else window
     first, last = values[:, :window], values[:, -window:]
@@ -75,12 +75,6 @@ def plasticity_slope(values: Values, window: int | None = None, level: float = 0
     seeds = _draw_seeds(values, rng)
     draws = _resampled_means(last, seeds, 1, rng) - _resampled_means(first, seeds, 1, rng)
     return _interval(float(last.mean() - first.mean()), draws, level)
-
-
-def fill_diverged(values: Values) -> Values:
-    """Accuracies with 0 for the tasks that a run has not reached: one that diverged learns nothing more."""
-    missing_to_the_end = np.logical_and.accumulate(np.isnan(values)[:, ::-1], axis=1)[:, ::-1]
-    return np.where(missing_to_the_end, 0.0, values)
 
 
 def paired_test(a: Values, b: Values) -> float:

@@ -53,14 +53,29 @@ class Summary:
                     line[task] = value
         return table
 
+    def scores(self, metric: str | None = None) -> Values:
+        """The same, but a run that diverged has an accuracy of 0 from there on: it learns nothing more."""
+        metric = metric or self.run.score
+        values = self.values(metric)
+        if metric.endswith("accuracy") and np.isfinite(values).any():
+            diverged = [result.state == "diverged" for result in self.results]
+            values[diverged] = fill_diverged(values[diverged])
+        return values
+
     def has(self, metric: str) -> bool:
         """Whether any of the runs has this number."""
         return bool(np.isfinite(self.values(metric)).any())
 
     def total(self, metric: str | None = None) -> Values:
-        """Of each seed that got that far, the mean over the tasks that have such a number."""
-        values = self.values(metric)
+        """Of each seed that got that far, the mean over the tasks that have such a number, as `scores` gives it."""
+        values = self.scores(metric)
         return np.array([np.nanmean(line) for line in values if len(line) and np.isfinite(line[-1])])
+
+
+def fill_diverged(values: Values) -> Values:
+    """Accuracies with 0 for the tasks that a run has not reached."""
+    missing_to_the_end = np.logical_and.accumulate(np.isnan(values)[:, ::-1], axis=1)[:, ::-1]
+    return np.where(missing_to_the_end, 0.0, values)
 
 
 def mean_and_deviation(values: Values) -> tuple[Values, Values]:

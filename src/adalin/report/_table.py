@@ -21,7 +21,7 @@ def results_table(summaries: Sequence[Summary], title: str) -> Table:
         table.add_column(name, justify="right")
     table.add_column("runs")
     for summary in summaries:
-        values = summary.values()
+        values = summary.scores()
         ends = (values[:, 0], values[:, -1]) if summary.tasks else ()
         cells = [_mean(end[np.isfinite(end)]) for end in ends] or ["-", "-"]
         cells += [spread(summary.total(metric)) for metric in (None, test_score)[: 1 + tested]]

@@ -10,8 +10,7 @@ import numpy as np
 from adalin.data._digits import SHA256 as DIGITS
 from adalin.methods import Method
 from adalin.methods._activations import AdaLin, NoGate
-from adalin.report._statistics import Values, fill_diverged
-from adalin.report._summary import Summary
+from adalin.report._summary import Summary, Values, fill_diverged
 from adalin.rl import SACRun
 from adalin.streams import Benchmark, get_benchmark
 from adalin.studies._paper import SWEEP_SEEDS, hyper_parameters

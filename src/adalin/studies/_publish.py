@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from adalin.report import Picture, Summary, Verdict, by_benchmark, duration, save_figure, write_page
 from adalin.report._page_origin import short_commits
-from adalin.report._statistics import fill_diverged, plasticity_slope
+from adalin.report._statistics import plasticity_slope
 from adalin.report._table import spread
 from adalin.studies._book import SMALLER
 from adalin.studies._claims import judge_claims
@@ -43,6 +43,8 @@ def publish(results: Sequence[Result], out: Path, *, figures: Path, command: str
 
 def write_markdown(results: Sequence[Result], path: Path) -> None:
     """Put tables of claims, accuracies and costs, or the verdicts alone, between the marks of a Markdown file."""
+    if not path.exists():
+        raise ValueError(f"there is no file {path}: tables go between the marks of one that is there")
     text = path.read_bytes().decode()  # ends of lines stay what they are
     start, end = marks = VERDICTS if VERDICTS[0] in text else MARKS
     if not all(text.count(mark) == 1 for mark in marks) or text.index(start) > text.index(end):
@@ -122,18 +124,11 @@ def _accuracy_row(summary: Summary) -> list[str]:
     seeds = f"{len(summary.results)}" + (f" ({diverged} diverged)" if diverged else "")
     if not summary.tasks:
         return [summary.label, seeds, "0", *["-"] * 5]
-    test_score = summary.run.test_score
+    values, totals = summary.scores(), (summary.total(), summary.total(summary.run.test_score))
     if not summary.run.score.endswith("accuracy"):
-        values = summary.values()
-        cells = [
-            spread(own[np.isfinite(own)])
-            for own in (values[:, 0], values[:, -1], summary.total(), summary.total(test_score))
-        ]
+        cells = [spread(own[np.isfinite(own)]) for own in (values[:, 0], values[:, -1], *totals)]
         return [summary.label, seeds, str(summary.tasks), *cells, ""]
-    values = fill_diverged(summary.values())
-    cells = [f"{values[:, 0].mean():.3f}", f"{values[:, -1].mean():.3f}", spread(values.mean(1))]
-    tested = fill_diverged(summary.values(test_score))
-    cells.append(spread(tested.mean(1)) if summary.has(test_score) else "")
+    cells = [f"{values[:, 0].mean():.3f}", f"{values[:, -1].mean():.3f}", *map(spread, totals)]
     return [summary.label, seeds, str(summary.tasks), *cells, str(plasticity_slope(values))]
 
 

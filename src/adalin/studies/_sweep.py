@@ -10,7 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from adalin.report import Summary, summarise
-from adalin.report._statistics import fill_diverged
+from adalin.report._summary import fill_diverged
 from adalin.streams import get_benchmark
 from adalin.studies._paper import REPORT_SEEDS, SWEEP_SEEDS, hyper_parameters
 from adalin.training import Result, Run, define_runs

@@ -82,6 +82,7 @@ def convert(
     chosen = {call: axis_of(network, call) for call, reason in reasons.items() if reason is None}
     if not chosen and not any(isinstance(module, AdaLin) for module in model.modules()):
         why = "; ".join(f"{name} is left alone ({reason})" for name, reason in skipped[:3])
+        why += '; only="*" converts such too' if skipped and not only else ""
         raise ValueError(
             f"nothing to convert in {type(model).__name__}: {why or 'it calls no activation AdaLin knows'}"
         )
