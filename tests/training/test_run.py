@@ -272,3 +272,8 @@ def test_a_run_from_before_a_setting_was_added_goes_on(tmp_path):
     path.write_text(json.dumps(config))
     with pytest.raises(RunFolderError, match='holds a run with inputs = "kumar2023", not "unit"'):
         run("random-label-mnist", ["adalin"], [3], out=tmp_path, tasks=3, **settings)
+
+
+def test_where_tasks_grow_a_falling_accuracy_is_no_loss_of_plasticity():
+    assert Run.define("class-split-cifar100", "adalin", 3, None).shows_plasticity
+    assert not Run.define("class-incremental-cifar100", "adalin", 3, None).shows_plasticity

@@ -88,7 +88,7 @@ def _about(sections: Sequence[Section]) -> str:
 
 
 def _overview(sections: Sequence[Section], verdicts: Sequence[Verdict]) -> str:
-    if shown := [section for section in sections if section.is_accuracy]:
+    if shown := [section for section in sections if section.run.shows_plasticity]:
         hint = (
             "Change of online accuracy from the first tasks (up to five) to the last ones; below it the mean over all "
             f"tasks. <em>Loses</em>: certainly falls by more than {MARGIN}; <em>gains</em>: rises by more; "
@@ -96,7 +96,7 @@ def _overview(sections: Sequence[Section], verdicts: Sequence[Verdict]) -> str:
         )
         body = scrolling(_matrix(shown), "Plasticity, methods by benchmarks", "tall") + f'<p class="hint">{hint}</p>'
     else:
-        which = " on streams of tasks" if sections else ""
+        which = " with equally hard tasks" if sections else ""
         body = f'<p class="empty">There are no runs{which} yet. <code>adalin run</code> makes some.</p>'
     return (
         '<section id="overview"><h2>Who keeps plasticity where</h2>'

@@ -88,12 +88,12 @@ def _results(section: Section) -> str:
     tested = any(summary.tasks and summary.has(run.test_score) for summary in section.summaries)
     columns = ["method", "seeds", "tasks", "first task", "last task", "all tasks"]
     columns += [f"{words(run.test_score).partition(' ')[0]}, all tasks"] if tested else []
-    columns += ["slope"] if section.is_accuracy else []
-    rows = "".join(_row(summary, tested, section.is_accuracy) for summary in section.summaries)
+    columns += ["slope"] if run.shows_plasticity else []
+    rows = "".join(_row(summary, tested, run.shows_plasticity) for summary in section.summaries)
     slope = " Slope: the last tasks (up to five) minus the first ones, with its 95 % interval."
     table = (
         f'<table class="results sortable"><caption>{words(run.score).capitalize()}, mean over seeds ± standard '
-        f"deviation.{slope if section.is_accuracy else ''}</caption>"
+        f"deviation.{slope if run.shows_plasticity else ''}</caption>"
         f"<thead><tr>{sortable_heads((*columns, 'state'))}</tr></thead><tbody>{rows}</tbody></table>"
     )
     return scrolling(table, f"Results on {run.benchmark}")

@@ -43,11 +43,6 @@ class Section:
         return "bundled" in self.source
 
     @property
-    def is_accuracy(self) -> bool:
-        """Whether the score is one, so that it can tell who keeps plasticity."""
-        return self.run.score.endswith("accuracy")
-
-    @property
     def metrics(self) -> list[str]:
         """Those with a number per task: the score, then in the registry's order, then others by name."""
         rows = (row for summary in self.summaries for result in summary.results for row in result.rows)

@@ -23,7 +23,7 @@ def results_table(summaries: Sequence[Summary], title: str) -> Table:
     for summary in summaries:
         values = summary.scores()
         ends = (values[:, 0], values[:, -1]) if summary.tasks else ()
-        cells = [_mean(end[np.isfinite(end)]) for end in ends] or ["-", "-"]
+        cells = [mean_text(end) for end in ends] or ["-", "-"]
         cells += [spread(summary.total(metric)) for metric in (None, test_score)[: 1 + tested]]
         states = dict.fromkeys(state_text(result) for result in summary.results)
         table.add_row(summary.label, str(len(summary.results)), *cells, ", ".join(states))
@@ -38,14 +38,16 @@ def state_text(result: Result) -> str:
     return "done" if result.state == "done" else f"{position['task']}/{result.run.tasks} tasks"
 
 
-def _mean(values: Values) -> str:
+def mean_text(values: Values) -> str:
+    """Of those that are numbers."""
+    values = values[np.isfinite(values)]
     return short_number(values.mean()) if len(values) else "-"
 
 
 def spread(values: Values) -> str:
     """Mean and sample standard deviation, which one value has not."""
     if len(values) < 2:
-        return _mean(values)
+        return mean_text(values)
     mean, deviation = values.mean(), values.std(ddof=1)
     return f"{short_number(mean)} ± {short_number(deviation, like=mean)}"
 

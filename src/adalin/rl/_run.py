@@ -99,6 +99,10 @@ class SACRun(AnyRun):
         return f"SAC in {self.env}; a task is a period of {self.period:,} steps"
 
     @property
+    def shows_plasticity(self) -> bool:
+        return False
+
+    @property
     def benchmark_name(self) -> str:
         return self.benchmark
 

@@ -5,13 +5,12 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from adalin.report import Picture, Summary, Verdict, by_benchmark, duration, save_figure, write_page
 from adalin.report._page_origin import short_commits
 from adalin.report._statistics import plasticity_slope
-from adalin.report._table import spread
+from adalin.report._table import mean_text, spread
 from adalin.studies._book import SMALLER
 from adalin.studies._claims import judge_claims
 from adalin.studies._paper import PAPER_HOURS
@@ -125,11 +124,9 @@ def _accuracy_row(summary: Summary) -> list[str]:
     if not summary.tasks:
         return [summary.label, seeds, "0", *["-"] * 5]
     values, totals = summary.scores(), (summary.total(), summary.total(summary.run.test_score))
-    if not summary.run.score.endswith("accuracy"):
-        cells = [spread(own[np.isfinite(own)]) for own in (values[:, 0], values[:, -1], *totals)]
-        return [summary.label, seeds, str(summary.tasks), *cells, ""]
-    cells = [f"{values[:, 0].mean():.3f}", f"{values[:, -1].mean():.3f}", *map(spread, totals)]
-    return [summary.label, seeds, str(summary.tasks), *cells, str(plasticity_slope(values))]
+    ends = [mean_text(values[:, task]) for task in (0, -1)]
+    slope = str(plasticity_slope(values)) if summary.run.shows_plasticity else "-"
+    return [summary.label, seeds, str(summary.tasks), *ends, *map(spread, totals), slope]
 
 
 def _cost_table(results: Sequence[Result]) -> str:

@@ -106,6 +106,11 @@ class AnyRun(ABC):
 
     @property
     @abstractmethod
+    def shows_plasticity(self) -> bool:
+        """Whether its tasks are equally hard, so that a score that falls means that it learns less."""
+
+    @property
+    @abstractmethod
     def network(self) -> str:
         """What is trained."""
 

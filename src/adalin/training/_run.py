@@ -158,6 +158,10 @@ class Run(AnyRun):
         return self._benchmark.summary
 
     @property
+    def shows_plasticity(self) -> bool:
+        return not self._benchmark.grows
+
+    @property
     def network(self) -> str:
         return self.model or self._benchmark.model
 
