@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
@@ -58,11 +59,20 @@ def test_runs_of_a_node_that_is_removed_go_on_elsewhere(cluster, tmp_path):
     work = make_work(tmp_path, tasks=4, plugins=["disturbances"], workers=4)
     slow_down(tmp_path, 0.8)
     node = cluster.add_node(num_cpus=2)
-    notes = Notes(at_first_row=lambda: cluster.remove_node(node, allow_graceful=False))
+
+    def starts() -> list[int]:
+        return [path.read_text().count(" pid ") for path in tmp_path.glob(".jobs/*/job-*.log")]
+
+    def remove() -> None:
+        deadline = time.monotonic() + 60
+        while starts() != [1] * 4 and time.monotonic() < deadline:  # those of the node have begun, too
+            time.sleep(0.1)
+        cluster.remove_node(node, allow_graceful=False)
+
+    notes = Notes(at_first_row=remove)
     assert not engine(cluster).train(work, notes)
     assert_finished_once(notes, work)
-    starts = [path.read_text().count(" pid ") for path in tmp_path.glob(".jobs/*/job-*.log")]
-    assert sum(starts) > len(starts), starts
+    assert sum(starts()) > 4, starts()
 
 
 def test_a_signal_cancels_the_tasks_which_save_and_the_same_command_goes_on(cluster, tmp_path):
