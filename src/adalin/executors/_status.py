@@ -127,7 +127,7 @@ class StatusReader:
     def read(self) -> Status:
         """The status now."""
         folders = {folder.path: folder for folder in RunFolder.find(self._folder)}
-        outs = {self._folder, *(path.parents[above] for path in folders for above in (2, 3))}
+        outs = {self._folder, *(out for path in folders for out in path.parents[2:4])}
         submissions = [(out, submission) for out in outs for submission in Submission.read_all(out)]
         runs: dict[Path, AnyRun] = {}
         asked: dict[Path, Submission] = {}
