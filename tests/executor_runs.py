@@ -1,5 +1,6 @@
 """A small study for every executor, what it reports, and what its rows must be."""
 
+import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -28,6 +29,18 @@ def local_rows(tasks: int = 2) -> Rows:
     with TemporaryDirectory() as out:
         Local().train(make_work(Path(out), tasks, workers=1), Notes())
         return rows_of(Path(out))
+
+
+def starts_of(out: Path) -> list[int]:
+    """How often the process of each job has begun to train."""
+    return [path.read_text().count(" pid ") for path in out.glob(".jobs/*/job-*.log")]
+
+
+def wait_for_starts(out: Path, jobs: int) -> None:
+    """Until so many jobs have begun: one that has not is not there to be disturbed."""
+    deadline = time.monotonic() + 60
+    while sum(map(bool, starts_of(out))) < jobs and time.monotonic() < deadline:
+        time.sleep(0.1)
 
 
 def slow_down(out: Path, seconds: float) -> None:

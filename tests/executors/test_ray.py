@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
@@ -10,7 +9,17 @@ from typing import Any
 import pytest
 
 from adalin.executors import Ray
-from executor_runs import Notes, assert_finished_once, local_rows, make_work, poison, rows_of, slow_down
+from executor_runs import (
+    Notes,
+    assert_finished_once,
+    local_rows,
+    make_work,
+    poison,
+    rows_of,
+    slow_down,
+    starts_of,
+    wait_for_starts,
+)
 
 pytestmark = [
     pytest.mark.skipif(find_spec("ray") is None, reason="needs the ray extra"),
@@ -60,19 +69,14 @@ def test_runs_of_a_node_that_is_removed_go_on_elsewhere(cluster, tmp_path):
     slow_down(tmp_path, 0.8)
     node = cluster.add_node(num_cpus=2)
 
-    def starts() -> list[int]:
-        return [path.read_text().count(" pid ") for path in tmp_path.glob(".jobs/*/job-*.log")]
-
     def remove() -> None:
-        deadline = time.monotonic() + 60
-        while sum(map(bool, starts())) < 4 and time.monotonic() < deadline:  # those of the node have begun, too
-            time.sleep(0.1)
+        wait_for_starts(tmp_path, 4)
         cluster.remove_node(node, allow_graceful=False)
 
     notes = Notes(at_first_row=remove)
     assert not engine(cluster).train(work, notes)
     assert_finished_once(notes, work)
-    assert sum(starts()) > 4, starts()
+    assert sum(starts_of(tmp_path)) > 4
 
 
 def test_a_signal_cancels_the_tasks_which_save_and_the_same_command_goes_on(cluster, tmp_path):

@@ -15,7 +15,16 @@ import slurm_cluster
 from adalin.executors import Slurm, StatusReader
 from adalin.executors import _slurm as _slurm_engine
 from adalin.executors._submission import Submission
-from executor_runs import Notes, assert_finished_once, local_rows, make_work, poison, rows_of, slow_down
+from executor_runs import (
+    Notes,
+    assert_finished_once,
+    local_rows,
+    make_work,
+    poison,
+    rows_of,
+    slow_down,
+    wait_for_starts,
+)
 from tiny_runs import tiny_budget
 
 pytestmark = [
@@ -60,7 +69,12 @@ def announce_the_end(out: Path) -> None:
 def test_jobs_that_lose_their_place_save_and_go_on_in_the_next(disturbance, tmp_path):
     work = make_work(tmp_path, tasks=4, plugins=["disturbances"])
     slow_down(tmp_path, 0.8)
-    notes = Notes(at_first_row=lambda: disturbance(tmp_path))
+
+    def disturb() -> None:
+        wait_for_starts(tmp_path, 2)
+        disturbance(tmp_path)
+
+    notes = Notes(at_first_row=disturb)
     assert not engine().train(work, notes)
     assert_finished_once(notes, work)
     assert len(jobs_of(tmp_path)) == 2  # the same jobs again, not others
