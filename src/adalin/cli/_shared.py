@@ -102,11 +102,12 @@ class Training:
         from adalin.executors import Local, Ray, Slurm
 
         options = self.cluster
-        shared: dict[str, Any] = {"cpus": options.cpus, "memory": options.memory, "retries": self.retries}
+        shared: dict[str, Any] = {name: getattr(options, name) for name in ("cpus", "gpus", "memory")}
+        shared["retries"] = self.retries
         if self.executor == "slurm":
-            return Slurm(partition=options.partition, minutes=options.time, gpus=options.gpus, **shared)
+            return Slurm(partition=options.partition, minutes=options.time, **shared)
         if self.executor == "ray":
-            return Ray(address=options.ray_address, gpus=options.gpus, **shared)
+            return Ray(address=options.ray_address, **shared)
         return Local(retries=self.retries)
 
     @property

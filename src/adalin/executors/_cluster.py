@@ -4,6 +4,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from adalin.executors._costs import expected_costs
@@ -22,16 +23,21 @@ JOBS_PER_WORKER = 4
 """At most: enough to balance the load, few enough that starting them, which takes seconds, does not count."""
 
 
+@dataclass(eq=False, kw_only=True)
 class Cluster(Executor):
     """An engine that starts jobs: three things it must do, submit, watch and cancel. The rest is the same for all."""
 
     name: ClassVar[str]
-    cpus: int
+    cpus: int = 1
     """Per job: processes that train its runs."""
-    retries: int
-    backoff: float
+    gpus: int = 0
+    """Per job."""
+    memory: float | None = None
+    """Gigabytes per job."""
+    retries: int = 2
+    backoff: float = 5.0
     """Seconds before the first retry; twice as many before each later one."""
-    poll_seconds: float
+    poll_seconds: float = 1.0
     """Between looks at jobs and folders, at most; the first are closer together, for jobs that are over in a moment."""
 
     @abstractmethod

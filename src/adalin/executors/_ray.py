@@ -19,13 +19,6 @@ class Ray(Cluster):
     name: ClassVar[str] = "ray"
     address: str | None = None
     """Of a cluster; else $RAY_ADDRESS, else one is started on this machine."""
-    cpus: int = 1
-    gpus: float = 0
-    memory: float | None = None
-    """Gigabytes per job."""
-    retries: int = 2
-    backoff: float = 5.0
-    poll_seconds: float = 1.0
     _tasks: dict[Job, Any] = field(default_factory=dict, init=False, repr=False)
     _words: dict[Job, str] = field(default_factory=dict, init=False, repr=False)
 

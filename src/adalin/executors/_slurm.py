@@ -34,14 +34,8 @@ class Slurm(Cluster):
     partition: str | None = None
     minutes: int = 240
     """Time limit of a job."""
-    cpus: int = 1
-    gpus: int = 0
-    memory: float | None = None
-    """Gigabytes per job."""
     warn_seconds: int = 90
     """How long before its time limit a job is told to save."""
-    retries: int = 2
-    backoff: float = 5.0
     poll_seconds: float = 2.0
     _ids: dict[Job, str] = field(default_factory=dict, init=False, repr=False)
     _answered: float = field(default=0.0, init=False, repr=False)
