@@ -108,6 +108,13 @@ def test_more_steps_later_are_the_same_as_from_the_start(tmp_path: Path) -> None
 
 
 @small
+def test_a_buffer_of_any_size_takes_no_more_memory_than_there_are_steps(tmp_path: Path) -> None:
+    runs = [define("Hopper-v4", buffer_size=size) for size in (60, 10**15)]
+    exact, huge = (train(run, tmp_path) for run in runs)
+    assert exact == huge
+
+
+@small
 def test_fewer_steps_later_change_nothing(tmp_path: Path) -> None:
     long, short = define("Hopper-v4", steps=40), define("Hopper-v4", steps=20)
     before = train(long, tmp_path)

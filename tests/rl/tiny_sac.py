@@ -42,7 +42,7 @@ def sac_outcome(run: SACRun, out: Path) -> Outcome:
     result = outcome(folder)
     if "position" in result:
         env = make_environment(run.env)
-        buffer = ReplayBuffer(run.buffer_size, env.observation_space.shape[0], env.action_space.shape[0])
+        buffer = ReplayBuffer(run.kept_transitions, env.observation_space.shape[0], env.action_space.shape[0])
         buffer.load(folder, result["position"]["transitions"])
         result["buffer"] = tensor_digest(buffer._rows[: len(buffer)])
     return result

@@ -153,9 +153,14 @@ class SACRun(AnyRun):
         return self.buffer_bytes + 20_000_000  # and checkpoints
 
     @property
+    def kept_transitions(self) -> int:
+        """How many the replay buffer has room for: no more than are made."""
+        return min(self.steps, self.buffer_size)
+
+    @property
     def buffer_bytes(self) -> int:
         """What the replay buffer takes, in memory and on disk."""
-        return min(self.steps, self.buffer_size) * 4 * transition_size(self.env)
+        return self.kept_transitions * 4 * transition_size(self.env)
 
     @classmethod
     def try_out(cls, runs: Sequence["SACRun"], dataset: Any, hardware: Hardware | None) -> Trial:

@@ -121,7 +121,7 @@ class Agent:
             self.generator,
             **{name: getattr(run, name) for name in ("gamma", "tau", "policy_lr", "q_lr", "policy_frequency")},
         )
-        self.buffer = ReplayBuffer(run.buffer_size, observations, actions)
+        self.buffer = ReplayBuffer(run.kept_transitions, observations, actions)
 
     def act(self, environment: Environment) -> Action:
         """At first at random, to see something of the world."""
