@@ -23,10 +23,10 @@ from adalin.models import make_model
 from adalin.streams import Task
 from adalin.streams._stream import Scaling
 from adalin.training import Hardware, Run, RunFolder
+from adalin.training._gram import Gram
 from adalin.training._manifest import manifest
 from adalin.training._mlp_stack import MLPStack
 from adalin.training._module_stack import ModuleStack
-from adalin.training._span import Span
 from adalin.training._stack import Stack, Trainee
 from adalin.training._train import Streams, train_runs
 from benchmarks._measure import Result, at_least, at_most, side_by_side
@@ -93,11 +93,11 @@ def _stack_epoch(stack: Stack, runs: int, images: int, *, batch: int = BATCH) ->
 
 
 def _mlp_stack(images: Tensor, runs: int) -> MLPStack:
-    """Runs as the laboratory makes them: each with images of its own, in the coordinates of their span."""
+    """Runs as the laboratory makes them: each with images of its own, and their Gram matrix."""
     activation, trainees, tasks = Method.parse("adalin").activation, [], []
-    span = Span.of(images)
+    gram = Gram.of(images)
     for seed in range(runs):
-        trainees.append(Trainee(make_model("mlp", (images.shape[1],), 10, activation), seed, LR, (), span))
+        trainees.append(Trainee(make_model("mlp", (images.shape[1],), 10, activation), seed, LR, (), gram))
         tasks.append(Task(images.clone(), torch.randint(10, (len(images),))))
     stack = MLPStack(trainees)
     stack.start_task(0, tasks)

@@ -9,9 +9,9 @@ from torch import Tensor
 from adalin._seeds import generator
 from adalin.training import Run, RunFolder
 from adalin.training._execute import engine_settings
+from adalin.training._gram import Gram
 from adalin.training._mlp_stack import MLPStack
 from adalin.training._module_stack import ModuleStack
-from adalin.training._span import Span
 from adalin.training._stack import Stack, Trainee
 from tiny_runs import data_of, define, outcome, tensor_digest, train
 
@@ -31,8 +31,8 @@ def step_by_step(one: Run, steps: int) -> tuple[Stack, Tensor]:
     """A network after so many steps, each made by itself, and the inputs of the next."""
     stream = one.make_stream(data_of(one.benchmark.removesuffix("-v1")))
     model = one.make_model(stream, "init", 0)
-    span = Span.of(stream.task(0).inputs.flatten(1)) if stream.same_inputs else None
-    trainee = Trainee(model, one.seed, one.lr, one.parsed_method.rules, span)
+    gram = Gram.of(stream.task(0).inputs.flatten(1)) if stream.same_inputs else None
+    trainee = Trainee(model, one.seed, one.lr, one.parsed_method.rules, gram)
     stack = (MLPStack if MLPStack.fits(model) else ModuleStack)([trainee])
     per_task = one.steps_in(0)
     for task in range(one.tasks):
@@ -45,6 +45,7 @@ def step_by_step(one: Run, steps: int) -> tuple[Stack, Tensor]:
                     return stack, data.inputs[batch]
                 assert stack.train(batch[None], one.batch_size, made).isfinite().all()
                 made += 1
+        stack.end_task()
     raise AssertionError("there are not so many steps")
 
 

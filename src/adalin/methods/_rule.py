@@ -23,7 +23,7 @@ class Rule:
     summary: ClassVar[str] = ""
     paper: ClassVar[str] = ""
     scales_only: ClassVar[bool] = False
-    """It multiplies all weights by one number at most. Then inputs may be rotated into their span (see `training`)."""
+    """It multiplies all weights by one number at most. Then a first layer may be trained by its outputs (`_gram`)."""
 
     def restarts(self, task: int) -> bool:
         """Whether this task begins with a new network."""

@@ -68,9 +68,12 @@ class MLPStack(Stack):
         self._biases = [like.new_zeros(runs, 1, layout.padded_outputs) for layout in self._layouts]
         self._biases[-1][..., self._layouts[-1].outputs :] = -torch.inf  # of probability 0, and without a gradient
         self._lr = like.new_tensor([trainee.lr for trainee in trainees])[:, None, None]
-        # The part of first weights outside the span of the inputs, and what it has been scaled by since.
-        self._outside: list[Tensor | None] = [None] * runs
-        self._outside_scale = torch.ones(runs, 1, 1, dtype=torch.float64)
+        # With Gram matrices the first weights are outputs, and these tell how they came about: the weights that they
+        # started from, what these have been scaled by since, and the combination of inputs that was added to them.
+        self._with_gram = trainees[0].gram is not None
+        self._start: list[Tensor | None] = [None] * runs
+        self._start_scale = torch.ones(runs, 1, 1, dtype=torch.float64)
+        self._added = torch.zeros_like(self._weights[0]) if self._with_gram else None
         self._groups = list(self._make_groups())
         self._given: list[Tensor] = []
         for index, trainee in enumerate(trainees):
@@ -107,8 +110,7 @@ class MLPStack(Stack):
         for index, (given, trainee) in enumerate(zip(self._given, self.trainees, strict=True)):
             if id(given) not in first_rows:
                 first_rows[id(given)] = sum(map(len, parts))
-                flat = given.flatten(1)
-                parts.append(flat if trainee.span is None else trainee.span.coordinates(flat))
+                parts.append(given.flatten(1) if trainee.gram is None else trainee.gram.products)
             self._first_rows[index] = first_rows[id(given)]
         padding = self._weights[0].shape[1] - parts[0].shape[1]
         self._inputs = torch.cat([F.pad(part, (0, padding)) if padding else part for part in parts])
@@ -130,21 +132,27 @@ class MLPStack(Stack):
         """One step for each of order's (steps, runs, batch)."""
         steps, runs, batch = order.shape
         index = (order + self._first_rows).view(steps, runs * batch)
+        places = (order + torch.arange(runs)[:, None] * self._weights[0].shape[1]).view(steps, runs * batch)
         labels = self._labels[torch.arange(runs)[:, None], order]
         targets = torch.eye(self._layouts[-1].padded_outputs, dtype=self._inputs.dtype)[labels]
         logits = torch.empty_like(targets)
         x = self._inputs.new_empty(runs, batch, self._inputs.shape[1])
         rows, scale = x.view(runs * batch, -1), self._lr / -batch
-        for step, (chosen, target, out) in enumerate(zip(index, targets, logits, strict=True), first_step):
+        each = zip(index, places, targets, logits, strict=True)
+        for step, (chosen, own, target, out) in enumerate(each, first_step):
             torch.index_select(self._inputs, 0, chosen, out=rows)
-            self._step(x, target, scale, out, step)
+            self._step(x, own, target, scale, out, step)
         return accuracies(logits[..., : self._layouts[-1].outputs], labels).T
 
-    def _step(self, x: Tensor, target: Tensor, scale: Tensor, logits: Tensor, step: int) -> None:
+    def _step(self, x: Tensor, own: Tensor, target: Tensor, scale: Tensor, logits: Tensor, step: int) -> None:
+        """x: inputs, or their rows of Gram matrices; own: the rows of the batch in matrices of (runs * images)."""
         groups, weights, biases, last = self._groups, self._weights, self._biases, len(self._weights) - 1
         inputs = [x]
         for layer in range(last):
-            z = torch.baddbmm(biases[layer], inputs[layer], weights[layer])
+            if layer == 0 and self._with_gram:
+                z = weights[0].flatten(0, 1).index_select(0, own).view(*x.shape[:2], -1).add_(biases[0])
+            else:
+                z = torch.baddbmm(biases[layer], inputs[layer], weights[layer])
             inputs.append(_join([group.kernels[layer].forward(group.own(z)) for group in groups]))
         torch.baddbmm(biases[last], inputs[last], weights[last], out=logits)
 
@@ -162,18 +170,26 @@ class MLPStack(Stack):
         for weight, bias, seen, grad in zip(weights, biases, inputs, reversed(grads), strict=True):
             weight.baddbmm_(seen.mT, grad)
             bias.baddbmm_(ones, grad)
+        if self._added is not None:
+            self._added.flatten(0, 1).index_add_(0, own, grads[-1].flatten(0, 1))
         for group in groups:
             group.after_update(self._task, step)
+
+    def end_task(self) -> None:
+        if self._with_gram:  # outputs and combinations have been rounded differently: start anew from the same weights
+            for index in range(len(self.trainees)):
+                self.load(index, self.model(index))
 
     def model(self, index: int) -> nn.Module:
         trainee, views = self.trainees[index], self._views(index)
         with torch.no_grad():
             for layer, (linear, layout) in enumerate(zip(_linears(trainee.model), self._layouts, strict=True)):
                 weight = layout.unpack(views[f"weight.{layer}"])
-                if layer == 0 and trainee.span is not None:
-                    outside = self._outside[index]
-                    assert outside is not None
-                    weight = trainee.span.restored(weight, outside * views["outside_scale"].item())
+                if layer == 0 and trainee.gram is not None:
+                    start = self._start[index]
+                    assert start is not None
+                    added = layout.unpack(views["added"])
+                    weight = trainee.gram.weight(start * views["start_scale"].item(), added)
                 linear.weight.copy_(weight.T)
                 linear.bias.copy_(views[f"bias.{layer}"][0])
             for layer, activation in enumerate(_activations(trainee.model)):
@@ -182,28 +198,29 @@ class MLPStack(Stack):
         return trainee.model
 
     def load(self, index: int, model: nn.Module) -> None:
-        span, views = self.trainees[index].span, self._views(index)
+        gram, views = self.trainees[index].gram, self._views(index)
         for layer, (linear, layout) in enumerate(zip(_linears(model), self._layouts, strict=True)):
             weight = linear.weight.detach().T
-            if layer == 0 and span is not None:
-                self._outside[index] = span.outside(weight)
-                weight = span.inside(weight)
+            if layer == 0 and gram is not None:
+                self._start[index] = weight.clone()
+                views["start_scale"].fill_(1)
+                views["added"].zero_()
+                weight = gram.outputs(weight)
             views[f"weight.{layer}"].copy_(layout.pack(weight))
             views[f"bias.{layer}"].copy_(linear.bias.detach())
         for layer, activation in enumerate(_activations(model)):
             if isinstance(activation, PerNeuron):
                 views[f"alpha.{layer}"][0, : activation.alpha.numel()] = activation.alpha.detach()
-        self._outside_scale[index] = 1
 
     def state(self, index: int) -> dict[str, Tensor]:
         state = {name: view.clone() for name, view in self._views(index).items()}
-        outside = self._outside[index]
-        return state if outside is None else {**state, "outside": outside}  # which is never written to
+        start = self._start[index]
+        return state if start is None else {**state, "start": start}  # which is never written to
 
     def restore(self, index: int, state: dict[str, Tensor]) -> None:
         for name, view in self._views(index).items():
             view.copy_(state[name])
-        self._outside[index] = state.get("outside")
+        self._start[index] = state.get("start")
 
     def _views(self, index: int) -> dict[str, Tensor]:
         """All that one run's training changes."""
@@ -214,8 +231,8 @@ class MLPStack(Stack):
         for layer, kernel in enumerate(group.kernels):
             if kernel.alpha is not None:
                 views[f"alpha.{layer}"] = kernel.alpha[index - group.runs.start]
-        if self.trainees[index].span is not None:
-            views["outside_scale"] = self._outside_scale[index]
+        if self._added is not None:
+            views |= {"start_scale": self._start_scale[index], "added": self._added[index]}
         return views
 
     def _make_groups(self) -> "Iterator[Group]":
@@ -236,8 +253,8 @@ class MLPStack(Stack):
                 kernels.append(make_padded_kernel(activation, alpha, units=layout.outputs, biases=bias[runs]))
             weights = [tensor[runs] for pair in zip(self._weights, self._biases, strict=True) for tensor in pair]
             weights[-1] = weights[-1][..., : self._layouts[-1].outputs]  # what is infinite is not for rules
-            if trainees[0].span is not None:
-                weights.append(self._outside_scale[runs])
+            if self._added is not None:
+                weights += [self._start_scale[runs], self._added[runs]]
             yield Group(runs, len(self.trainees), trainees, kernels, weights, self._layouts)
 
 
@@ -293,7 +310,7 @@ class Group:
 
 def _layouts(trainee: Trainee) -> Iterator[Layout]:
     linears = _linears(trainee.model)
-    inputs = linears[0].in_features if trainee.span is None else trainee.span.basis.shape[1]
+    inputs = linears[0].in_features if trainee.gram is None else len(trainee.gram.inputs)
     outputs = [linear.out_features for linear in linears]
     yield Layout(1, inputs, _padded(inputs), outputs[0], _padded(outputs[0]))
     for units, after in zip(outputs[:-1], linears[1:], strict=True):

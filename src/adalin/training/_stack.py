@@ -13,8 +13,8 @@ from adalin.methods import Rule
 from adalin.models import INITS
 from adalin.nn._param_groups import split_parameters
 from adalin.streams import Task
+from adalin.training._gram import Gram
 from adalin.training._preset import PRESETS, Preset
-from adalin.training._span import Span
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +25,8 @@ class Trainee:
     seed: int
     lr: float
     rules: tuple[Rule, ...] = ()
-    span: Span | None = None
-    """If given, the first layer is trained in the coordinates of its inputs' span."""
+    gram: Gram | None = None
+    """If given, the first layer is trained by its outputs for these inputs."""
     init: str = "default"
     method: str = ""
     """The text of its method: a model's own text does not tell two bases of the same name apart."""

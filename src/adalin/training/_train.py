@@ -17,6 +17,7 @@ from adalin.data import Dataset
 from adalin.metrics import Probe, measure
 from adalin.streams import Stream, Task
 from adalin.training._any_run import Report
+from adalin.training._gram import Gram
 from adalin.training._hardware import Hardware
 from adalin.training._mlp_stack import MLPStack
 from adalin.training._module_stack import ModuleStack
@@ -24,7 +25,6 @@ from adalin.training._preset import get_preset
 from adalin.training._resume import resume
 from adalin.training._run import Run
 from adalin.training._run_folder import Checkpoint, RunFolder, RunFolderError
-from adalin.training._span import Span
 from adalin.training._stack import Stack, Trainee
 
 PROBE_IMAGES = 1_200
@@ -96,12 +96,12 @@ def train_runs(
 
 
 class Streams:
-    """The streams of runs and the spans of their inputs; runs that differ in their method only share them."""
+    """The streams of runs and the Gram matrices of their inputs; runs that differ in their method only share them."""
 
     def __init__(self, dataset: Dataset | None) -> None:
         self._dataset = dataset
         self._streams: dict[tuple[Any, ...], Stream] = {}
-        self._spans: dict[int, Span | None] = {}
+        self._grams: dict[int, Gram | None] = {}
 
     def stream(self, run: Run) -> Stream:
         key = (run.benchmark, run.seed, run.images, run.inputs)
@@ -113,11 +113,11 @@ class Streams:
         """Streams keep of it what they need."""
         self._dataset = None
 
-    def span(self, stream: Stream) -> Span | None:
-        if id(stream) not in self._spans:
+    def gram(self, stream: Stream) -> Gram | None:
+        if id(stream) not in self._grams:
             first = stream.task(0)
-            self._spans[id(stream)] = Span.of(first.floats(first.inputs).flatten(1))
-        return self._spans[id(stream)]
+            self._grams[id(stream)] = Gram.of(first.floats(first.inputs).flatten(1))
+        return self._grams[id(stream)]
 
 
 def _resume(run: Run, folder: RunFolder, streams: Streams, report: Report) -> Student | None:
@@ -139,18 +139,18 @@ def _resume(run: Run, folder: RunFolder, streams: Streams, report: Report) -> St
         precision=run.precision,
     )
     if _is_mlp(trainee) and stream.same_inputs and all(rule.scales_only for rule in method.rules):
-        trainee = replace(trainee, span=streams.span(stream))
+        trainee = replace(trainee, gram=streams.gram(stream))
     position = {name: value for name, value in checkpoint.position.items() if name != "state"}
     return Student(run, folder, stream, trainee, **position, tensors=checkpoint.tensors or None)
 
 
 def _shape(student: Student) -> tuple[Any, ...]:
     """Runs for which this is equal can be stacked."""
-    run, span = student.run, student.trainee.span
+    run, gram = student.run, student.trainee.gram
     weights = tuple(weight.shape for weight in student.trainee.model.parameters() if weight.dim() > 1)
     stackable = _is_mlp(student.trainee)
     schedule = (run.benchmark, run.images, run.batch_size, run.epochs, run.steps, run.tasks)
-    return (stackable, weights, span and span.basis.shape, schedule, student.task, student.step)
+    return (stackable, weights, gram and gram.inputs.shape, schedule, student.task, student.step)
 
 
 def _is_mlp(trainee: Trainee) -> bool:
@@ -161,8 +161,8 @@ def _best_size(student: Student) -> int:
     """How many runs to train at once: their weights should stay in the processor's cache."""
     if not _is_mlp(student.trainee):
         return 1  # they share nothing but memory
-    span, first = student.trainee.span, max(student.trainee.model.parameters(), key=lambda weight: weight.numel())
-    rows = first.numel() // len(first) if span is None else span.basis.shape[1]
+    gram, first = student.trainee.gram, max(student.trainee.model.parameters(), key=lambda weight: weight.numel())
+    rows = first.numel() // len(first) if gram is None else len(gram.inputs)
     return max(1, min(MAX_STACK, CACHE_BYTES // (4 * rows * len(first))))
 
 

@@ -1,0 +1,36 @@
+"""A first layer that knows its outputs instead of its weights.
+
+SGD adds combinations of inputs to the weights of a first layer: W = W0 + X'C. Where a stream never changes its images
+X, their outputs Z = XW are all that training needs of W: a step that adds X'D to W adds XX'D to Z. So the forward pass
+is a look-up, and the update a product as wide as there are images, where there were two as wide as an image: a fifth of
+the work for 1,200 images of CIFAR-10. C, from which weights are made when somebody asks for them, is a sum.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Gram:
+    inputs: Tensor
+    """(images, features)."""
+    products: Tensor
+    """(images, images), of every image with every other."""
+
+    @classmethod
+    def of(cls, inputs: Tensor) -> "Gram | None":
+        """None where it would save less than a fifth of the work."""
+        images, features = inputs.shape
+        if images > 0.8 * 2 * features:
+            return None
+        exact = inputs.double()
+        return cls(inputs, (exact @ exact.T).to(inputs.dtype))
+
+    def outputs(self, weight: Tensor) -> Tensor:
+        """(features, units) -> (images, units)."""
+        return (self.inputs.double() @ weight.double()).to(weight.dtype)
+
+    def weight(self, start: Tensor, combination: Tensor) -> Tensor:
+        """(features, units), (images, units) -> (features, units)."""
+        return (start.double() + self.inputs.double().T @ combination.double()).to(start.dtype)
