@@ -10,8 +10,9 @@ from adalin.methods._scratch import Scratch
 from adalin.methods._shrink_perturb import ShrinkPerturb
 from adalin.models import make_model
 from adalin.training import Run
+from adalin.training._fresh import FreshUniform, FreshWeights
 from adalin.training._mlp_stack import MLPStack
-from adalin.training._stack import FreshWeights, Trainee
+from adalin.training._stack import Trainee
 from synthetic_data import synthetic
 
 
@@ -122,6 +123,34 @@ def test_fresh_weights_have_the_distribution_of_a_new_network_and_none_of_its_al
     again, other = ([tensor.clone() for tensor in drawn("step", 0, step)] for step in (0, 1))
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
     assert not any(torch.equal(a, b) for a, b in zip(first, other, strict=True))
+
+
+def test_fresh_weights_of_stacks_have_the_distribution_of_a_new_network_too() -> None:
+    model = make_model("mlp", (50,), 10, Method.parse("adalin").activation)
+    fresh = FreshUniform(Trainee(model, seed=3, lr=0.1))
+    shapes = [(50, 100), (100,), (2, 50, 100), (100,), (100, 10), (10,)]
+
+    def drawn(*purpose: str | int) -> list[Tensor]:
+        places = [torch.empty(shape) for shape in shapes]
+        fresh.write(places, *purpose)
+        return places
+
+    first, again, other = (drawn("step", 0, step) for step in (0, 0, 1))
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not any(torch.equal(a, b) for a, b in zip(first, other, strict=True))
+    many = [drawn("step", 1, step) for step in range(100)]
+    for index, inputs in enumerate([50, 50, 100, 100, 100, 100]):
+        values = torch.stack([one[index] for one in many]).double().flatten() * inputs**0.5  # uniform in (-1, 1)
+        assert values.abs().max() < 1
+        # Four standard errors of the mean, of the mean square, and of the share below each of nine quantiles.
+        error = 4 / len(values) ** 0.5
+        assert abs(values.mean()) < error * 3**-0.5
+        assert abs(values.square().mean() - 1 / 3) < error * (4 / 45) ** 0.5
+        for tenth in range(1, 10):
+            assert abs((values < tenth / 5 - 1).double().mean() - tenth / 10) < error / 2
+        # Neighbours, and the same weight in the next draw, are not correlated.
+        assert abs((values[1:] * values[:-1]).mean()) < error / 3
+        assert abs((values[first[index].numel() :] * values[: -first[index].numel()]).mean()) < 1.1 * error / 3
 
 
 def test_drawing_fresh_weights_leaves_the_network_that_is_trained_alone() -> None:

@@ -11,10 +11,11 @@ from adalin import param_groups
 from adalin.methods import Method
 from adalin.models import make_model
 from adalin.streams import Task
+from adalin.training._fresh import FreshUniform, FreshWeights
 from adalin.training._gram import Gram
 from adalin.training._mlp_stack import MLPStack
 from adalin.training._module_stack import ModuleStack
-from adalin.training._stack import FreshWeights, Stack, Trainee
+from adalin.training._stack import Stack, Trainee
 from training_methods import METHODS
 
 IMAGES, FEATURES, BATCH, LR = 40, 96, 16, 0.05
@@ -40,7 +41,6 @@ def train_plainly(one: Trainee, task: Task, order: Tensor, index: int, first_ste
     model, accuracies = one.model, []
     decay = next((rule.strength for rule in one.rules if rule.name == "l2"), 0.0)
     noise = next((rule for rule in one.rules if rule.name == "shrink-perturb"), None)
-    fresh = FreshWeights(one) if noise else None
     optimizer = torch.optim.SGD(param_groups(model, weight_decay=decay), lr=one.lr)
     for step, rows in enumerate(order.split(BATCH), first_step):
         logits = model(task.inputs[rows])
@@ -50,9 +50,20 @@ def train_plainly(one: Trainee, task: Task, order: Tensor, index: int, first_ste
         optimizer.step()
         if noise:
             with torch.no_grad():
-                for weight, new in zip(optimizer.param_groups[0]["params"], fresh("step", index, step), strict=True):
+                for weight, new in zip(optimizer.param_groups[0]["params"], fresh(one, index, step), strict=True):
                     weight.copy_(noise.shrink * weight + noise.noise * new)
     return accuracies
+
+
+def fresh(one: Trainee, index: int, step: int) -> list[Tensor]:
+    if not MLPStack.fits(one.model):
+        return FreshWeights(one)("step", index, step)
+    linears = [layer for layer in one.model if isinstance(layer, nn.Linear)]
+    places = [
+        linear.weight.new_empty(shape) for linear in linears for shape in (linear.weight.T.shape, linear.bias.shape)
+    ]
+    FreshUniform(one).write(places, "step", index, step)
+    return [place.T if place.dim() == 2 else place for place in places]
 
 
 def compare(stack_type: type[Stack], members: list[Trainee], tasks: list[list[Task]], tolerance: float) -> None:

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from adalin.methods._rule import overrides
 from adalin.nn._per_neuron import PerNeuron
 from adalin.streams import Task
+from adalin.training._fresh import FreshUniform, FreshWeights
 from adalin.training._kernels import Kernel, has_kernel, make_padded_kernel, row_of_ones
-from adalin.training._stack import FreshWeights, Stack, Trainee, accuracies
+from adalin.training._stack import Stack, Trainee, accuracies
 
 MULTIPLE = 16
 """Every width is padded to a multiple of this, with inputs and units that stay 0. Rows that begin on cache lines make
@@ -42,19 +43,13 @@ class Layout:
     def shape(self) -> tuple[int, int]:
         return self.copies * self.padded_units, self.padded_outputs
 
-    def pack(self, weight: Tensor) -> Tensor:
-        """(in, out) -> padded."""
-        blocks = weight.reshape(self.copies, self.units, self.outputs)
-        padding = (0, self.padded_outputs - self.outputs, 0, self.padded_units - self.units)
-        return F.pad(blocks, padding).reshape(self.shape)
+    def inner(self, packed: Tensor) -> Tensor:
+        """All but the padding, (copies, units, outputs)."""
+        return packed.view(self.copies, self.padded_units, -1)[:, : self.units, : self.outputs]
 
     def unpack(self, packed: Tensor) -> Tensor:
-        blocks = packed.reshape(self.copies, self.padded_units, self.padded_outputs)
-        return blocks[:, : self.units, : self.outputs].reshape(-1, self.outputs)
-
-    def pack_bias(self, bias: Tensor) -> Tensor:
-        """(out,) -> (1, padded)."""
-        return F.pad(bias[None], (0, self.padded_outputs - self.outputs))
+        """(in, out)."""
+        return self.inner(packed).reshape(-1, self.outputs)
 
 
 class MLPStack(Stack):
@@ -206,7 +201,8 @@ class MLPStack(Stack):
                 views["start_scale"].fill_(1)
                 views["added"].zero_()
                 weight = gram.outputs(weight)
-            views[f"weight.{layer}"].copy_(layout.pack(weight))
+            inner = layout.inner(views[f"weight.{layer}"])
+            inner.copy_(weight.reshape(inner.shape))
             views[f"bias.{layer}"].copy_(linear.bias.detach())
         for layer, activation in enumerate(_activations(model)):
             if isinstance(activation, PerNeuron):
@@ -276,7 +272,10 @@ class Group:
         self._rules, self._lr = trainees[0].rules, trainees[0].lr
         self._before = [rule for rule in self._rules if overrides(rule, "before_update")]
         self._after = [rule for rule in self._rules if overrides(rule, "after_update")]
-        self._new = [FreshWeights(trainee) for trainee in trainees] if self._rules else []
+        self._new = [
+            FreshUniform(trainee) if trainee.init == "default" else FreshWeights(trainee) for trainee in trainees
+        ]
+        self._fresh_weights: list[Tensor] = []
 
     def own(self, tensor: Tensor) -> Tensor:
         """The group's part of a tensor of the whole stack."""
@@ -299,13 +298,14 @@ class Group:
 
     def _fresh(self, *purpose: str | int) -> list[Tensor]:
         """Weights of newly initialised networks, in the layout of the stack."""
-        networks = [new(*purpose) for new in self._new]
-        stacked = []
-        for layer, layout in enumerate(self._layouts):
-            stacked.append(torch.stack([layout.pack(network[2 * layer].T) for network in networks]))
-            stacked.append(torch.stack([layout.pack_bias(network[2 * layer + 1]) for network in networks]))
-        stacked[-1] = stacked[-1][..., : self._layouts[-1].outputs]
-        return stacked
+        self._fresh_weights = self._fresh_weights or [torch.zeros_like(weight) for weight in self._weights]
+        for index, new in enumerate(self._new):
+            places = []
+            for layer, layout in enumerate(self._layouts):
+                weight, bias = (tensor[index] for tensor in self._fresh_weights[2 * layer : 2 * layer + 2])
+                places += [layout.inner(weight), bias[0, : layout.outputs]]
+            new.write(places, *purpose)
+        return self._fresh_weights
 
 
 def _layouts(trainee: Trainee) -> Iterator[Layout]:

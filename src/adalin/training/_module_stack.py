@@ -12,8 +12,9 @@ from adalin.data._augment import augment
 from adalin.methods._rule import overrides
 from adalin.nn._param_groups import split_parameters
 from adalin.streams import Task
+from adalin.training._fresh import FreshWeights
 from adalin.training._hardware import Hardware
-from adalin.training._stack import FreshWeights, Stack, Trainee, accuracies, rule_weights
+from adalin.training._stack import Stack, Trainee, accuracies, rule_weights
 
 CHUNK = 500
 """How many images pass at once where no gradient is needed."""

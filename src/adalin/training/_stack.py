@@ -2,15 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from adalin._seeds import seeded
 from adalin.methods import Rule
-from adalin.models import INITS
 from adalin.nn._param_groups import split_parameters
 from adalin.streams import Task
 from adalin.training._gram import Gram
@@ -96,18 +93,3 @@ def rule_weights(model: nn.Module) -> list[nn.Parameter]:
     kinds = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm)
     norms = {id(weight) for module in model.modules() if isinstance(module, kinds) for weight in module.parameters()}
     return [weight for weight in split_parameters(model)[0] if id(weight) not in norms]
-
-
-class FreshWeights:
-    """Weights and biases of newly initialised networks, for rules that ask for them."""
-
-    def __init__(self, trainee: Trainee) -> None:
-        self._seed, self._initialise = trainee.seed, INITS[trainee.init]
-        self._template = deepcopy(trainee.model)
-        self._weights = rule_weights(self._template)
-
-    def __call__(self, *purpose: str | int) -> list[Tensor]:
-        """In the order of the model's parameters; overwritten by the next call."""
-        with seeded(self._seed, "noise", *purpose):
-            self._initialise(self._template)
-        return [weight.detach() for weight in self._weights]
