@@ -123,7 +123,10 @@ def _mlp(name: str, images: Tensor) -> Iterator[Result]:
 
 
 def _products(stack: MLPStack) -> Callable[[], object]:
-    """Nothing but the matrix products of an epoch, in the shapes that the engine has them."""
+    """Nothing but the matrix products of an epoch, in the shapes that the engine has them.
+
+    The first layer has no forward product: outputs of images that stay the same are looked up.
+    """
     weights = [weight.clone() for weight in stack._weights]
     inputs = [torch.rand(RUNS, BATCH, weight.shape[1]) for weight in weights]
     grads = [torch.rand(RUNS, BATCH, weight.shape[2]) * 1e-9 for weight in weights]
@@ -131,7 +134,7 @@ def _products(stack: MLPStack) -> Callable[[], object]:
     @torch.inference_mode()
     def epoch() -> None:
         for _ in range(STEPS):
-            for x, weight in zip(inputs, weights, strict=True):
+            for x, weight in zip(inputs[1:], weights[1:], strict=True):
                 torch.bmm(x, weight)
             for grad, weight in zip(grads[1:], weights[1:], strict=True):
                 torch.bmm(grad, weight.mT)

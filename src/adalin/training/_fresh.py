@@ -52,4 +52,4 @@ class FreshUniform:
         words |= np.uint64(0x0001_0001_0001_0001)
         numbers = torch.from_numpy(words.view(np.int16))[:total].split(self._sizes)
         for place, own, bound in zip(places, numbers, self._bounds, strict=True):
-            torch.mul(own.view(place.shape), bound / 2**15, out=place)
+            place.copy_(own.view(place.shape)).mul_(bound / 2**15)  # torch.mul would need memory between the two
