@@ -127,6 +127,7 @@ def test_runs_of_different_methods_and_learning_rates_share_a_stack() -> None:
 
 def test_a_network_of_another_form_does_not_fit_a_stack() -> None:
     assert not MLPStack.fits(nn.Sequential(nn.Linear(4, 4)))
+    assert not MLPStack.fits(nn.Sequential(nn.Flatten(), nn.Linear(4, 4)))
     assert not MLPStack.fits(nn.Sequential(nn.Flatten(), nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 2)))
     assert not MLPStack.fits(make_model("cnn", (3, 32, 32), 10, Method.parse("adalin").activation))
     assert MLPStack.fits(make_model("mlp", (4,), 10, Method.parse("adalin").activation))

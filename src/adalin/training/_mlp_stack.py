@@ -53,7 +53,7 @@ class Layout:
 
 
 class MLPStack(Stack):
-    """Networks of the form Flatten, (Linear, activation) ..., Linear."""
+    """Networks of the form Flatten, Linear, activation, ..., Linear."""
 
     def __init__(self, trainees: Sequence[Trainee]) -> None:
         super().__init__(trainees)
@@ -81,7 +81,7 @@ class MLPStack(Stack):
             return False
         linears, activations = list(model)[1::2], list(model)[2::2]
         return (
-            len(linears) == len(activations) + 1
+            len(linears) == len(activations) + 1 > 1
             and all(type(layer) is nn.Linear and layer.bias is not None for layer in linears)
             and all(has_kernel(activation) for activation in activations)
         )
