@@ -112,6 +112,13 @@ def test_training_the_outputs_of_the_first_layer_is_the_same_training(method: st
     compare(MLPStack, members, [tasks, tasks], 1e-12)
 
 
+@pytest.mark.parametrize(
+    ("images", "features", "pays"), [(1_200, 3_072, 1), (1_200, 784, 1), (43, 20, 0), (5_000, 9_000, 0)]
+)
+def test_outputs_are_trained_where_images_are_few(images: int, features: int, pays: int) -> None:
+    assert (Gram.of(torch.zeros(images, features)) is not None) == pays
+
+
 @pytest.mark.parametrize("method", ["baseline", "adalin", "crelu", "l2", "shrink-perturb", "adalin+l2"])
 def test_any_network_trains_as_an_ordinary_module_does(method: str) -> None:
     members = [trainee(Method.parse(method), seed, torch.float64, None, "cnn") for seed in (0, 1)]

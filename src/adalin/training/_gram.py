@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+MOST_IMAGES = 4_000
+"""Their products take 64 MB; those of many more would not stay in any cache."""
+
 
 @dataclass(frozen=True, eq=False)
 class Gram:
@@ -20,9 +23,9 @@ class Gram:
 
     @classmethod
     def of(cls, inputs: Tensor) -> "Gram | None":
-        """None where it would save less than a fifth of the work."""
+        """None where it would save less than a fifth of the work, or take too much memory."""
         images, features = inputs.shape
-        if images > 0.8 * 2 * features:
+        if images > min(0.8 * 2 * features, MOST_IMAGES):
             return None
         exact = inputs.double()
         return cls(inputs, (exact @ exact.T).to(inputs.dtype))
