@@ -197,7 +197,7 @@ class MLPStack(Stack):
         for layer, (linear, layout) in enumerate(zip(_linears(model), self._layouts, strict=True)):
             weight = linear.weight.detach().T
             if layer == 0 and gram is not None:
-                self._start[index] = weight.clone()
+                self._start[index] = weight.clone(memory_format=torch.contiguous_format)  # as it is read from disk
                 views["start_scale"].fill_(1)
                 views["added"].zero_()
                 weight = gram.outputs(weight)
