@@ -65,10 +65,9 @@ class MLPStack(Stack):
         self._lr = like.new_tensor([trainee.lr for trainee in trainees])[:, None, None]
         # With Gram matrices the first weights are outputs, and these tell how they came about: the weights that they
         # started from, what these have been scaled by since, and the combination of inputs that was added to them.
-        self._with_gram = trainees[0].gram is not None
         self._start: list[Tensor | None] = [None] * runs
         self._start_scale = torch.ones(runs, 1, 1, dtype=torch.float64)
-        self._added = torch.zeros_like(self._weights[0]) if self._with_gram else None
+        self._added = None if trainees[0].gram is None else torch.zeros_like(self._weights[0])
         self._groups = list(self._make_groups())
         self._given: list[Tensor] = []
         for index, trainee in enumerate(trainees):
@@ -144,7 +143,7 @@ class MLPStack(Stack):
         groups, weights, biases, last = self._groups, self._weights, self._biases, len(self._weights) - 1
         inputs = [x]
         for layer in range(last):
-            if layer == 0 and self._with_gram:
+            if layer == 0 and self._added is not None:
                 z = weights[0].flatten(0, 1).index_select(0, own).view(*x.shape[:2], -1).add_(biases[0])
             else:
                 z = torch.baddbmm(biases[layer], inputs[layer], weights[layer])
@@ -171,7 +170,8 @@ class MLPStack(Stack):
             group.after_update(self._task, step)
 
     def end_task(self) -> None:
-        if self._with_gram:  # outputs and combinations have been rounded differently: start anew from the same weights
+        if self._added is not None:
+            # Outputs and combinations have been rounded differently: start anew from the same weights.
             for index in range(len(self.trainees)):
                 self.load(index, self.model(index))
 
