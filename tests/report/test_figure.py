@@ -73,6 +73,10 @@ def test_no_two_methods_of_a_panel_look_alike():
             assert len(looks) == len(part.methods), (recipe.name, part.methods)
 
 
+def test_no_two_methods_with_a_style_of_their_own_look_alike():
+    assert len({(style.colour, style.dash) for style in STYLES.values()}) == len(STYLES)
+
+
 def test_every_style_belongs_to_a_method_and_can_be_drawn():
     for method, style in STYLES.items():
         assert str(Method.parse(method)) == method

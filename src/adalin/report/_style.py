@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 
-BLUE, VERMILION, GREEN, PINK, ORANGE, SKY, PURPLE, GREY = (
+BLUE, VERMILION, GREEN, PINK, ORANGE, SKY, PURPLE, GREY, OLIVE, WINE = (
     "#0072B2",
     "#D55E00",
     "#009E73",
@@ -12,8 +12,11 @@ BLUE, VERMILION, GREEN, PINK, ORANGE, SKY, PURPLE, GREY = (
     "#56B4E9",
     "#7A5195",
     "#6B6B6B",
+    "#999933",
+    "#AA3377",
 )
-"""Okabe and Ito's colours, told apart by people who are colour-blind; black and yellow replaced."""
+"""Okabe and Ito's colours, told apart by people who are colour-blind; black and yellow replaced. The last two are
+Tol's."""
 DASHES = ("solid", "dash", "dot", "dashdot")
 MARKERS = "osD^vPX*"
 
@@ -37,16 +40,20 @@ STYLES = {
     "l2": Style(SKY, marker="X"),
     "shrink-perturb": Style(PURPLE, marker="*"),
     # A base and its AdaLin share a colour; the base is dashed.
-    "tanh": Style(GREEN, "dash", "D"),
-    "adalin-tanh": Style(GREEN, marker="D"),
-    "gelu": Style(PURPLE, "dash", "v"),
-    "adalin-gelu": Style(PURPLE, marker="v"),
-    # So do AdaLin and AdaLin without its gate.
+    "adalin-tanh": Style(OLIVE, marker="D"),
+    "tanh": Style(OLIVE, "dash", "D"),
+    "adalin-gelu": Style(WINE, marker="v"),
+    "gelu": Style(WINE, "dash", "v"),
+    # So do AdaLin and its variants.
     "adalin:gate=none": Style(BLUE, "dash", "o"),
-    "adalin-gelu:gate=none": Style(PURPLE, "dot", "v"),
-    "prelu": Style(SKY, marker="X"),
-    "leaky_relu": Style(ORANGE, "dash", "P"),
-    "interpolation": Style(ORANGE, marker="P"),
+    "adalin:granularity=layer": Style(BLUE, "dot", "^"),
+    "adalin:granularity=network": Style(BLUE, "dashdot", "s"),
+    "adalin-gelu:gate=none": Style(WINE, "dot", "v"),
+    "adalin-tanh:gate=linear": Style(OLIVE, "dot", "^"),
+    "adalin-tanh:gate=quadratic": Style(OLIVE, "dashdot", "s"),
+    "interpolation": Style(SKY, "dash", "P"),
+    "leaky_relu": Style(VERMILION, "dash", "P"),
+    "prelu": Style(GREY, "dash", "X"),
 }
 
 
