@@ -368,3 +368,9 @@ def test_c10_is_judged_with_a_smaller_network_and_says_so():
     verdict = BY_ID["C10"].judge(Book(made))
     assert verdict.outcome == "holds"
     assert "resnet18-narrow (lr 0.01, batches of 50) instead of resnet18" in verdict.findings[0].numbers
+    # Nor does it matter what else was tried with it.
+    for seeds in ((3, 4, 5), (0, 1, 2)):
+        slower = {"settings": {**short, "lr": 1e-4}, "seeds": seeds, "test_accuracy": FLAT * 0.1}
+        other = summary("class-incremental-cifar100", "adalin", **slower)
+        for given in ([*made, other], [other, *made]):
+            assert BY_ID["C10"].judge(Book(given)) == verdict

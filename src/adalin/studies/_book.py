@@ -66,8 +66,9 @@ class Book:
         scales: dict[tuple[Any, ...], dict[str, Summary]] = {}
         for summary in self._summaries:
             if _benchmark(summary).name == benchmark:
-                scale = tuple(summary.config[name] for name in ("epochs", "images", "steps", "model", "data"))
-                scales.setdefault(scale, {})[_canonical(summary.config["method"])] = summary
+                found, method = scales.setdefault(_scale(summary), {}), _canonical(summary.config["method"])
+                if method not in found or _preference([summary]) > _preference([found[method]]):
+                    found[method] = summary
         known = {method for found in scales.values() for method in found}
         if absent := [method for method in methods if _canonical(method) not in known]:
             own = "with the paper's learning rate and batch size"
@@ -108,7 +109,7 @@ def _for_claims(summary: Summary) -> Summary | None:
     results = [result for result in started if result.run.seed not in SWEEP_SEEDS] or started
     config, benchmark = summary.config, _benchmark(summary)
     paper = {"inputs": "unit", "init": "default", "clip": benchmark.clip, "preset": "plain", "precision": "float32"}
-    if config["model"] in (None, benchmark.model):  # a smaller network has hyper-parameters of its own
+    if _has_papers_network(summary):  # a smaller one has hyper-parameters of its own
         paper |= {"lr": benchmark.lr, "batch_size": benchmark.batch_size}
         paper |= hyper_parameters(benchmark.name, config["method"])
     is_papers = all(config[name] == value for name, value in paper.items())
@@ -117,6 +118,18 @@ def _for_claims(summary: Summary) -> Summary | None:
 
 def _benchmark(summary: Summary) -> Benchmark:
     return get_benchmark(summary.config["benchmark"])
+
+
+def _has_papers_network(summary: Summary) -> bool:
+    return summary.config["model"] in (None, _benchmark(summary).model)
+
+
+def _scale(summary: Summary) -> tuple[Any, ...]:
+    """What must be equal for methods to be compared."""
+    names = ["epochs", "images", "steps", "model", "data"]
+    if not _has_papers_network(summary):  # which has hyper-parameters for each method
+        names += ["lr", "batch_size"]
+    return tuple(summary.config[name] for name in names)
 
 
 @cache
@@ -131,7 +144,7 @@ def _canonical(text: str) -> str:
 def _preference(summaries: Sequence[Summary]) -> tuple[Any, ...]:
     config, benchmark, tasks = summaries[0].config, _benchmark(summaries[0]), min(map(_length, summaries))
     is_papers = (
-        config["model"] in (None, benchmark.model),
+        _has_papers_network(summaries[0]),
         *(config[name] == getattr(benchmark, name) for name in ("epochs", "steps", "images")),
         config["data"] != DIGITS,
     )
@@ -159,7 +172,7 @@ def _note(summary: Summary, seeds: Sequence[int], tasks: int, diverged: int) -> 
     config, benchmark = summary.config, _benchmark(summary)
     parts = [f"{len(seeds)} seeds ({', '.join(map(str, seeds))}), {tasks} tasks"]
     less = [f"{tasks} of {benchmark.tasks} tasks"] if tasks < benchmark.tasks else []
-    if config["model"] not in (None, benchmark.model):
+    if not _has_papers_network(summary):
         settings = f"lr {config['lr']:g}, batches of {config['batch_size']}"
         less.append(f"{config['model']} ({settings}) instead of {benchmark.model}")
     for name in ("epochs", "images", "steps"):
