@@ -23,11 +23,17 @@ def generator(seed: int, *purpose: str | int) -> torch.Generator:
 
 
 @contextmanager
-def seeded(seed: int, *purpose: str | int) -> Iterator[None]:
-    """torch's global random state, for what draws from it (initialisers); the caller's is put back."""
-    before = torch.default_generator.get_state()
-    torch.default_generator.manual_seed(derive(seed, *purpose))
+def seeded(seed: int, *purpose: str | int, device: str = "cpu") -> Iterator[None]:
+    """torch's global random state, for what draws from it (initialisers, dropout); the caller's is put back."""
+    generators = [torch.default_generator]
+    if device != "cpu":
+        torch.cuda.init()
+        generators.append(torch.cuda.default_generators[torch.device(device).index or 0])
+    before = [one.get_state() for one in generators]
+    for one in generators:
+        one.manual_seed(derive(seed, *purpose))
     try:
         yield
     finally:
-        torch.default_generator.set_state(before)
+        for one, state in zip(generators, before, strict=True):
+            one.set_state(state)

@@ -103,6 +103,16 @@ def test_augmentation_is_the_runs_own_and_changes_training() -> None:
     assert not torch.equal(one, plain)
 
 
+def test_what_is_rotated_in_from_beyond_the_edge_is_0_after_scaling() -> None:
+    seen: list[torch.Tensor] = []
+    preset, pixels = Preset(name="mine", summary="", augmented=True), torch.zeros(IMAGES, 3, 16, 16, dtype=torch.uint8)
+    data = Task(pixels, torch.arange(IMAGES) % 4, scale=lambda own: own.float() + 2)
+    model = network().float()
+    model.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
+    trained(model, data, 1, [torch.arange(IMAGES)], preset=preset)
+    assert torch.cat(seen).unique().tolist() == [0.0, 2.0]
+
+
 def test_dohares_settings_are_taken_unless_others_are_given() -> None:
     data = data_of("class-incremental-cifar100")
     run = Run.define("class-incremental-cifar100", "adalin", 3, None, preset="dohare2024")

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from adalin._seeds import generator
+from adalin._seeds import generator, seeded
 from adalin.data._augment import augment
 from adalin.methods._rule import overrides
 from adalin.nn._param_groups import split_parameters
@@ -65,7 +65,7 @@ class Student:
         self._trainee, self._hardware = trainee, hardware
         self._forward = hardware.forward_of(self._model)
         self._preset, self._rules = trainee.preset, trainee.rules
-        self._parameters = list(trainee.model.parameters())
+        self._parameters = [parameter for parameter in trainee.model.parameters() if parameter.requires_grad]
         self._values = [parameter.detach() for parameter in self._parameters]
         self._weights = [weight.detach()[None] for weight in rule_weights(trainee.model)]
         decayed = {id(weight) for weight in split_parameters(trainee.model)[0]}
@@ -92,9 +92,10 @@ class Student:
         batches, outputs = order.to(self._hardware.device).split(batch_size), []
         per_epoch = -(-len(self._inputs) // batch_size)
         for step, rows in enumerate(batches, first_step):
-            logits = self._logits(self._batch(rows, step))
+            with seeded(self._trainee.seed, "forward", self._task, step, device=self._hardware.device):  # for dropout
+                logits = self._logits(self._batch(rows, step))
             loss = F.cross_entropy(logits, self._labels.index_select(0, rows))
-            gradients = torch.autograd.grad(loss, self._parameters)
+            gradients = torch.autograd.grad(loss, self._parameters, materialize_grads=True)
             self._update(gradients, self._trainee.lr * self._preset.lr_factor(step // per_epoch), step)
             outputs.append(logits.detach())
             if self._preset.best_validation and (step + 1) % per_epoch == 0:
@@ -131,7 +132,8 @@ class Student:
         x = self._inputs.index_select(0, rows)
         x = x.permute(0, 3, 1, 2) if self._images else x
         if self._preset.augmented:
-            x = augment(x, generator(self._trainee.seed, "augment", self._task, step))
+            # After scaling, which standardises: what rotation brings in from beyond the edge is the mean, not black.
+            return augment(self._data.floats(x), generator(self._trainee.seed, "augment", self._task, step))
         return self._data.floats(x)
 
     def _logits(self, x: Tensor) -> Tensor:

@@ -86,10 +86,10 @@ def accuracies(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def rule_weights(model: nn.Module) -> list[nn.Parameter]:
-    """What rules act on: weights and biases, but those of normalisation.
+    """What rules act on: weights and biases, but those of normalisation and what is frozen.
 
     Fresh scales are all 1: to add a little of them in every step would not perturb but enlarge them.
     """
     kinds = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm)
     norms = {id(weight) for module in model.modules() if isinstance(module, kinds) for weight in module.parameters()}
-    return [weight for weight in split_parameters(model)[0] if id(weight) not in norms]
+    return [weight for weight in split_parameters(model)[0] if weight.requires_grad and id(weight) not in norms]
