@@ -59,6 +59,10 @@ def test_a_plan_of_sac_tells_its_cost(adalin):
             "adalin diverges at once: there is nothing to plan with",
         ),
         (("run", "sac", "--env", "Pendulum-v1", "--lr", "0.1"), "--lr is not for sac"),
+        (
+            ("run", "sac", "--env", "Pendulum-v1", "--compile"),
+            "sac is trained on the CPU, as it is: leave out --device",
+        ),
         (("run", "sac", "--env", "Pendulum-v1", "--methods", "l2"), "SAC takes activations only, not 'l2'"),
         (("run", "sac", "--env", "Pendulum-v1", "--tau", "2"), "tau must be a number that is above 0 and at most 1"),
         (("run", "random-label-mnist", "--replay-ratio", "2"), "--replay-ratio is for sac, not for random-label-mnist"),

@@ -3,6 +3,7 @@
 import json
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -45,6 +46,8 @@ def test_an_own_metric_may_return_tensors_and_numbers_that_json_lacks(probe):
     assert metrics()["mine"].paper == ""
     assert measure(probe, ["mine"]) == {"mine": {"a": [1.0, None], "b": [None, 2, None]}}
     assert list(measure(probe))[-1] == "mine"
+    register_metric("numpys", lambda probe: [np.float32(0.1), np.arange(2.0), np.float64("nan")], "NumPy's")
+    assert measure(probe, ["numpys"]) == {"numpys": [0.1, [0.0, 1.0], None]}
 
 
 def test_a_name_that_is_taken_is_refused():

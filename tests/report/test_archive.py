@@ -110,6 +110,21 @@ def test_a_number_that_is_whole_at_first_is_not_cut(tmp_path: Path) -> None:
     assert read.rows == [{"task": 0, "own": 3}, {"task": 1, "own": 2.5}, {"task": 2}, {"task": 3}]
 
 
+def test_a_metric_may_have_any_name_and_any_form(tmp_path: Path) -> None:
+    rows = [
+        {"task": 0, "mean_alpha": 0.5, "per_layer_saturation": [0.25, 0.5], "mine": [[1.0], [2.0, 3.0]], "late": []},
+        {"task": 1, "mean_alpha": 0.25, "per_layer_saturation": [1.0], "mine": [[1.0], None], "late": [[0.5]]},
+    ]
+    written = result_of(with_accuracies([0.5]).run, rows)
+    write_results([written], tmp_path / "all.parquet")
+    assert read_archive(tmp_path / "all.parquet")[0].rows == rows
+    write_results([written], tmp_path / "few.parquet", per_neuron=())
+    assert "mine" not in read_archive(tmp_path / "few.parquet")[0].rows[0]
+    rows[1]["mean_alpha"] = [[0.5]]
+    with pytest.raises(ValueError, match="a metric has values of different forms"):
+        write_results([written], tmp_path / "all.parquet")
+
+
 def test_numbers_of_each_neuron_are_kept_for_the_methods_given(runs: Path, tmp_path: Path) -> None:
     results, _ = read_results(runs)
     for kept in ((), ("adalin",), ("adalin", "baseline")):

@@ -147,6 +147,11 @@ def test_commands_make_the_runs_again(tmp_path: Path) -> None:
     assert "adalin run random-label-mnist --methods baseline --seeds 3 4 copy" in text
     command = "adalin run random-label-mnist --methods l2:strength=0.001 --seeds 3 4 --lr 0.001 --batch-size 32 copy"
     assert command in text
+    settings: dict[str, Any] = {"benchmark": "class-incremental-cifar100", "tasks": 20, "rows": 2}
+    mixed = [make_result(**settings, epochs=1), make_result(**settings, precision="bfloat16")]
+    text = text_of(write(tmp_path, summarise(mixed)))
+    assert "adalin run class-incremental-cifar100 --methods baseline --seeds 3 --epochs 1 copy" in text
+    assert "adalin run class-incremental-cifar100 --methods baseline --seeds 3 --precision bfloat16 copy" in text
     bundled = make_result(benchmark="permuted-mnist", source=BUNDLED, images=4_000)
     text = text_of(write(tmp_path, summarise([bundled])))
     assert "adalin run permuted-mnist --methods baseline --seeds 3 --tasks 12 --images 4000 --data bundled" in text

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from adalin.methods import Method
 from adalin.nn import AdaLin, activations, register_activation
-from adalin.rl import SACRun
+from adalin.rl import SACRun, define_sac_runs
 from adalin.rl._networks import MLPs, ModuleStep
 from adalin.rl._sac import Adam
 from registries import forget_later
@@ -251,3 +251,13 @@ def test_padding_stays_zero_while_everything_else_learns(method: str, outputs: i
     assert networks.parameters.abs().sum() == pytest.approx(sum(parameter.abs().sum().item() for parameter in own))
     moved = (networks.parameters != before).float().mean()
     assert moved > 0.5
+
+
+def test_what_is_frozen_is_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(width: int, dim: int) -> nn.Module:
+        return AdaLin("relu", width, dim=dim).requires_grad_(False)
+
+    forget_later(monkeypatch)
+    register_activation("fixed-alpha", build, "AdaLin that does not learn")
+    with pytest.raises(ValueError, match="SAC trains all parameters, and fixed-alpha has some that are frozen"):
+        define_sac_runs("Pendulum-v1", ["baseline", "fixed-alpha"], [3])

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from adalin._seeds import generator
-from adalin.training import Run, RunFolder
+from adalin.training import Run, RunFolder, _train
 from adalin.training._execute import engine_settings
 from adalin.training._gram import Gram
 from adalin.training._mlp_stack import MLPStack
@@ -47,6 +47,17 @@ def step_by_step(one: Run, steps: int) -> tuple[Stack, Tensor]:
                 made += 1
         stack.end_task()
     raise AssertionError("there are not so many steps")
+
+
+def test_the_time_of_a_stack_is_shared_by_all_that_were_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(10_000))
+    monkeypatch.setattr(_train.time, "monotonic", lambda: float(next(clock)))
+    late = define("random-label-mnist", "adalin+l2:strength=26", lr=0.1, tasks=6)
+    steady = define("random-label-mnist", "adalin", lr=0.1, tasks=6)
+    train([late, steady], tmp_path, checkpoint_seconds=1e9)
+    short, long = (RunFolder(tmp_path / one.folder).cost() for one in (late, steady))
+    assert 2 < short < long
+    assert short + long > 0.8 * next(clock)
 
 
 @pytest.mark.parametrize(("benchmark", "method", "settings"), DIVERGING)

@@ -15,6 +15,7 @@ class Fetch:
     """Download data sets from their official hosts and check them."""
 
     names: Positional[tuple[Literal["mnist", "cifar10", "cifar100"], ...]] = ("mnist", "cifar10", "cifar100")
+    """Which; all of them if none is named."""
     data: Path | None = None
     """The folder; else $ADALIN_DATA, else the user's cache."""
 
@@ -31,6 +32,7 @@ class Verify:
     """Read data sets and check their content."""
 
     names: Positional[tuple[Literal["mnist", "cifar10", "cifar100"], ...]] = ("mnist", "cifar10", "cifar100")
+    """Which; all of them if none is named."""
     data: Path | None = None
     """The folder; else $ADALIN_DATA, else the user's cache."""
 

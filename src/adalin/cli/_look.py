@@ -3,10 +3,10 @@
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from adalin.cli._shared import Picture, Plugins, complain, find, import_plugins, show
 
@@ -94,9 +94,9 @@ class List:
 class Export:
     """The rows of the runs in a folder as one file: Parquet, which `show` and `report` read too, or CSV."""
 
-    folder: Positional[Path]
+    folder: Annotated[Positional[Path], arg(metavar="FOLDER")]
     """Of the runs."""
-    file: Positional[Path]
+    file: Annotated[Positional[Path], arg(metavar="FILE")]
     """Ends in .parquet (rows, configurations and manifests) or .csv (plain numbers only)."""
     per_neuron: tuple[str, ...] | None = None
     """Keep alpha and saturation of each neuron, most of a Parquet file, of these methods only; "none" for none."""

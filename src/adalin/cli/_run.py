@@ -19,7 +19,7 @@ DEMO_METHODS = ("baseline", "adalin", "tanh", "adalin-tanh")
 
 @dataclass(frozen=True, kw_only=True)
 class SAC:
-    """For the benchmark "sac" only. --steps are then those in the environment."""
+    """For the benchmark "sac" only, by default CleanRL's. --steps are then those in the environment."""
 
     env: str | None = None
     """An environment of gymnasium: Hopper-v4, HalfCheetah-v4, Ant-v4, ..."""
@@ -95,6 +95,8 @@ class Run(Settings):
         for name, value in settings.items():
             if name not in ("steps", "batch_size") and value not in (None, "plain", "float32"):
                 raise ValueError(f"{_option(name)} is not for sac")
+        if self.device != "cpu" or self.compile:
+            raise ValueError("sac is trained on the CPU, as it is: leave out --device and --compile")
         chosen = {name: settings[name] for name in ("steps", "batch_size") if settings[name] is not None}
         return define_sac_runs(methods=methods, seeds=self.seeds, **options, **chosen)
 

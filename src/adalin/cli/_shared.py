@@ -1,7 +1,6 @@
 """What several commands need: options, plugins, training with progress, tables."""
 
 import contextlib
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,10 +28,6 @@ Workers = Annotated[
         "has room for, or about 32 on Slurm."
     ),
 ]
-
-
-def cores() -> int:
-    return os.cpu_count() or 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +91,8 @@ class Training:
     @property
     def processes(self) -> int:
         """On this machine."""
+        from adalin.training._execute import cores
+
         return cores() if self.workers is None else self.workers
 
     def make_executor(self) -> "Executor":
@@ -174,13 +171,13 @@ class Settings(Training):
     inputs: str | None = None
     """How pixels are scaled: unit ([0, 1]) or kumar2023 (standardised as in that paper)."""
     init: str | None = None
-    """First weights: torch's default, or he-normal."""
+    """First weights: default (torch's) or he-normal."""
     steps: int | None = None
     """Gradient steps per task, instead of epochs."""
     clip: float | None = None
     """Scale gradients with a larger norm down to it."""
     model: str | None = None
-    """Another network than the benchmark's: mlp, cnn, resnet18, resnet18-narrow."""
+    """Another network than the benchmark's: mlp, mlp-256, cnn, resnet18, resnet18-narrow."""
     preset: str = "plain"
     """dohare2024: that paper's momentum, schedule, augmentation and selection by validation."""
     precision: str = "float32"

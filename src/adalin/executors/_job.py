@@ -15,7 +15,6 @@ from typing import Any
 from adalin.data import BUNDLED
 from adalin.executors._executor import Work
 from adalin.executors._mirror import mirrored
-from adalin.executors._submission import definition
 from adalin.training import AnyRun, Hardware, execute, read_run
 from adalin.training._disk import write_atomically
 
@@ -44,7 +43,7 @@ class Job:
         """All that a process elsewhere needs."""
         data = work.data or os.environ.get("ADALIN_DATA") or None
         content = {
-            "runs": [definition(run) for run in self.runs],
+            "runs": [run.definition() for run in self.runs],
             "out": str(work.out.absolute()),
             "sync_to": work.sync_to and str(work.sync_to.absolute()),
             "data": data and str(data if str(data) == BUNDLED else Path(data).absolute()),

@@ -1,6 +1,5 @@
 """Processes on this machine."""
 
-import os
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from adalin.executors._status import look_at
 from adalin.executors._submission import Submission
 from adalin.training import AnyRun, Hardware, execute
 from adalin.training._any_run import Report
+from adalin.training._execute import cores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class Local(Executor):
                         ours,
                         out=work.out,
                         data=work.data,
-                        workers=work.workers or os.cpu_count() or 1,
+                        workers=work.workers or cores(),
                         report=note,
                         checkpoint_seconds=seconds,
                         plugins=work.plugins,

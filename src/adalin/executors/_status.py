@@ -11,6 +11,7 @@ from typing import Any
 
 from adalin.executors._submission import Submission
 from adalin.training import AnyRun, RunFolder, RunFolderError, read_run
+from adalin.training._resume import wanted_run
 
 STATES = ("done", "running", "waiting", "stopped", "failed", "diverged")
 
@@ -141,7 +142,7 @@ class StatusReader:
         problems = []
         for path in folders.keys() - runs.keys():
             try:
-                runs[path] = _wanted(folders[path])
+                runs[path] = wanted_run(folders[path])
             except (KeyError, TypeError, ValueError, RunFolderError) as error:
                 problems.append(f"{path} is not a run that adalin knows: {error}")
         self._looks = {path: look_at(path, run, self._looks.get(path)) for path, run in runs.items()}
@@ -174,13 +175,6 @@ def _is_running(folder: RunFolder, look: Look, checkpoint_seconds: float) -> boo
     # Locks of other machines are not visible on every file system. Something is written at every checkpoint.
     changed = max((when for _, when in look.seal), default=0) / 1e9
     return look.state != "stopped" and time.time() - changed < 2 * checkpoint_seconds + 30
-
-
-def _wanted(folder: RunFolder) -> AnyRun:
-    """The run of a folder, with as many tasks as were ever asked for."""
-    manifest = folder.manifest()
-    starts = (manifest, *manifest.get("resumed", ()))
-    return read_run({**folder.config(), "tasks": max(start["tasks"] for start in starts if "tasks" in start)})
 
 
 def _speed(statuses: Iterable[RunStatus], asked: dict[Path, Submission], open_: Iterable[Submission]) -> float | None:

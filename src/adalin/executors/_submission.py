@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from adalin.executors._executor import Work
-from adalin.training import AnyRun
 from adalin.training._disk import plain_disk_errors, write_atomically
 
 FOLDER = ".jobs"
@@ -57,7 +56,7 @@ class Submission:
         folder = work.shared / FOLDER / f"{stamp}-{host}-{pid}"
         with plain_disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        runs = [definition(run) for run in work.runs]
+        runs = [run.definition() for run in work.runs]
         started = cls(folder, executor, runs, made, now, host, pid, work.checkpoint_seconds)
         started.write()
         return started
@@ -110,8 +109,3 @@ class Submission:
     @property
     def _path(self) -> Path:
         return self.folder / "submission.json"
-
-
-def definition(run: AnyRun) -> dict[str, Any]:
-    """As `read_run` takes it."""
-    return {**run.config(), "tasks": run.tasks}

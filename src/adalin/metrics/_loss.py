@@ -1,4 +1,4 @@
-"""Mean cross-entropy in nats on all of the task's training data at the end of the task, in eval mode."""
+"""Mean cross-entropy in nats on the probe's training images at the end of the task, in eval mode."""
 
 from adalin.metrics._probe import Probe
 

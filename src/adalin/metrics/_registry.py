@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from adalin.metrics._alpha import alpha
@@ -34,7 +35,7 @@ class Metric:
     summary: str
     paper: str
     compute: Callable[[Probe], Any]
-    """A number, or lists or dicts of numbers, or a tensor in place of either; None if the metric does not apply."""
+    """A number, or lists or dicts of numbers, or a tensor or array in place of either; None if it does not apply."""
 
 
 def register_metric(name: str, compute: Callable[[Probe], Any], summary: str, *, paper: str = "") -> None:
@@ -63,7 +64,7 @@ def measure(probe: Probe, names: Iterable[str] | None = None) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Tensor):
+    if isinstance(value, Tensor | np.ndarray | np.generic):
         return _rounded(value.tolist())
     if isinstance(value, float):
         return value if math.isfinite(value) else None

@@ -15,8 +15,6 @@ import pyarrow.parquet as pq
 
 from adalin.training import Result, find_results, read_run
 
-PER_NEURON = ("alpha", "saturation")
-"""How the names of such metrics end."""
 SETTINGS = ("benchmark", "method", "seed", "lr", "batch_size", "epochs")
 """Of a run, as columns, for those who read the file with other tools."""
 
@@ -36,18 +34,21 @@ def write_results(results: Sequence[Result], path: Path, *, per_neuron: Sequence
         names = config if path.suffix == ".csv" else SETTINGS
         shared = {"run": number} | {name: config.get(name) for name in names}
         for row in result.rows:
-            rows.append(shared | {name: value for name, value in row.items() if kept or not name.endswith(PER_NEURON)})
+            rows.append(shared | {name: value for name, value in row.items() if kept or not _is_per_neuron(value)})
     if path.suffix == ".csv":
         _write_csv(rows, path)
         return
     runs = [
         {
-            "config": {**result.run.config(), "tasks": result.run.tasks},
+            "config": result.run.definition(),
             **{name: getattr(result, name) for name in ("position", "manifest", "core_seconds")},
         }
         for result in results
     ]
-    table = pa.Table.from_pylist(rows, schema=_schema(rows).with_metadata({"adalin": json.dumps(runs)}))
+    try:
+        table = pa.Table.from_pylist(rows, schema=_schema(rows).with_metadata({"adalin": json.dumps(runs)}))
+    except pa.ArrowException as error:
+        raise ValueError(f"a metric has values of different forms, which a table cannot have: {error}") from None
     unfinished = path.with_name(f"{path.name}.tmp")  # an older file stays whole until the new one is
     pq.write_table(table, unfinished, compression="zstd", write_page_checksum=True)
     unfinished.replace(path)
@@ -98,14 +99,19 @@ def _schema(rows: Sequence[dict[str, Any]]) -> pa.Schema:
     examples |= {"lr": 0.0, "batch_size": 0, "epochs": 0, "task": 0}
     for row in rows:
         for name, value in row.items():
-            # A number that is whole in the first rows need not be so in all.
-            if value is not None and (name not in examples or isinstance(value, float)):
+            # A number that is whole in the first rows need not be so in all, nor a layer without neurons of its own.
+            if value is not None and (name not in examples or isinstance(value, float) or _is_per_neuron(value)):
                 examples[name] = value
-    return pa.schema([(name, _type(name, value)) for name, value in examples.items()])
+    return pa.schema([(name, _type(value)) for name, value in examples.items()])
 
 
-def _type(name: str, value: Any) -> pa.DataType:
-    if name.endswith(PER_NEURON):
+def _is_per_neuron(value: Any) -> bool:
+    """A list for each layer."""
+    return isinstance(value, list) and any(isinstance(layer, list) for layer in value)
+
+
+def _type(value: Any) -> pa.DataType:
+    if _is_per_neuron(value):
         return pa.list_(pa.list_(pa.float32()))
     if isinstance(value, dict):
         return pa.map_(pa.string(), pa.float64())

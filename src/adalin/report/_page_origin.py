@@ -29,7 +29,7 @@ def origin(section: Section) -> str:
         seeds = sorted(members[0].seeds)
         rows += f'<tr><th scope="row">{escape(spelled(methods))}</th><td>{spelled(seeds)}</td>{cells}</tr>'
         commands += command_line(_run_command(section, methods, seeds, settings))
-    heads = "".join(f'<th scope="col">{words(name)}</th>' for name in ("methods", "seeds", *own))
+    heads = "".join(f'<th scope="col">{words(name)}</th>' for name in ("methods", "seeds", *section.run.settings()))
     table = f'<table class="settings"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>'
     results = [result for summary in section.summaries for result in summary.results]
     digests = spelled(digest[:16] for one in results if (digest := one.run.config().get("data")))
@@ -70,8 +70,11 @@ def protocol(sections: Sequence[Section]) -> str:
 def _run_command(section: Section, methods: Sequence[str], seeds: Sequence[int], settings: dict[str, Any]) -> str:
     parts = [*section.run.command, "--methods", *methods, "--seeds", *map(str, seeds)]
     own = section.run.own_settings()
-    for setting, value in settings.items():
-        if value != own[setting] and value is not None:
+    changed = {name: value for name, value in settings.items() if value != own[name]}
+    if "steps" in changed and changed["steps"] is None:
+        changed["epochs"] = settings["epochs"]  # which takes the place of the benchmark's steps
+    for setting, value in changed.items():
+        if value is not None:
             parts += [f"--{setting.replace('_', '-')}", *([] if value is True else [str(value)])]
     return shlex.join([*parts, *(["--data", BUNDLED] if section.bundled else [])])
 

@@ -1,9 +1,16 @@
 """What the data says about a claim."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 Outcome = Literal["holds", "does not hold", "undecided"]
+
+
+def all_of(outcomes: Iterable[Outcome]) -> Outcome:
+    """One that does not hold decides; without any it is undecided."""
+    every = set(outcomes)
+    return "does not hold" if "does not hold" in every else "holds" if every == {"holds"} else "undecided"
 
 
 @dataclass(frozen=True)
@@ -29,5 +36,4 @@ class Verdict:
     @property
     def outcome(self) -> Outcome:
         """What all findings say together."""
-        outcomes = {finding.outcome for finding in self.findings}
-        return "does not hold" if "does not hold" in outcomes else "holds" if outcomes == {"holds"} else "undecided"
+        return all_of(finding.outcome for finding in self.findings)

@@ -1,6 +1,7 @@
 """A run of SAC: what defines it."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,13 +14,11 @@ from adalin.models import make_model
 from adalin.nn._bases import did_you_mean
 from adalin.rl._environment import check_environment, simulator_version, transition_size
 from adalin.training import AnyRun, Hardware
-from adalin.training._any_run import Conditions, Trial, check_comparison, check_different
+from adalin.training._any_run import LARGEST, Conditions, Trial, check_comparison, check_different
 
 PREFIX = "sac-"
 STEPS = 1_000_000
 """The paper's."""
-LARGEST = 3e38
-"""What is more is not finite in float32."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,8 +137,15 @@ class SACRun(AnyRun):
         # Whose first weights are those of the critics.
         return actor, critics, [self._network(observation + action, 1) for _ in range(2)]
 
+    def check_network(self) -> None:
+        """Raises ValueError if the networks cannot have the method's activation."""
+        with suppress(NotImplementedError, RuntimeError), torch.device("meta"):  # where not every network can be
+            self._network(1, 1)
+
     def _network(self, inputs: int, outputs: int) -> nn.Sequential:
         plain = make_model("mlp-256", (inputs,), outputs, self.parsed_method.activation)
+        if not all(parameter.requires_grad for parameter in plain.parameters()):
+            raise ValueError(f"SAC trains all parameters, and {self.method} has some that are frozen")
         layers: list[nn.Module] = []
         *hidden, output = list(plain.children())[1:]  # without Flatten
         for layer in hidden:
@@ -211,4 +217,6 @@ def define_sac_runs(
     shared = {"benchmark": PREFIX + env, "tasks": steps // period, "simulator": simulator_version(env), **given}
     runs = [SACRun(method=method, seed=seed, **shared) for method in methods for seed in seeds]
     check_different(runs, methods)
+    for run in runs[:: len(seeds)]:  # one of each method
+        run.check_network()
     return runs

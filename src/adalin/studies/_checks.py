@@ -2,7 +2,6 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -18,7 +17,7 @@ from adalin.report._statistics import (
     paired_test,
     plasticity_slope,
 )
-from adalin.report._verdict import Finding, Outcome
+from adalin.report._verdict import Finding, Outcome, all_of
 from adalin.studies._book import Book, MissingError
 
 NEAR_CHANCE = 0.1
@@ -273,12 +272,6 @@ def within(interval: Interval, low: float = -math.inf, high: float = math.inf) -
 def _is_lead(difference: Interval) -> Outcome:
     outcome = within(difference, low=0)
     return "does not hold" if outcome == "undecided" and difference.high < NOTICEABLE else outcome
-
-
-def all_of(outcomes: Iterable[Outcome]) -> Outcome:
-    """One that does not hold decides."""
-    every = set(outcomes)
-    return "does not hold" if "does not hold" in every else "undecided" if "undecided" in every else "holds"
 
 
 def _last(values: Values) -> Interval:

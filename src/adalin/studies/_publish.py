@@ -100,9 +100,9 @@ def _claims_table(verdicts: Sequence[Verdict]) -> str:
     for verdict in verdicts:
         # What decides: findings that fail, else those that are missing.
         decisive = [one for one in verdict.findings if one.outcome == verdict.outcome]
-        numbers = "; ".join(f"{one.statement}: {one.numbers}" for one in decisive[:2])
-        more = f"; and {len(decisive) - 2} more" if len(decisive) > 2 else ""
-        rows.append([verdict.claim, verdict.text, f"**{verdict.outcome}**", numbers + more])
+        numbers = [f"{one.statement}: {one.numbers}" for one in decisive[:2]]
+        more = [f"and {len(decisive) - 2} more"] * (len(decisive) > 2)
+        rows.append([verdict.claim, verdict.text, f"**{_outcome(verdict)}**", "<br>".join(numbers + more)])
     return _table(("claim", "text", "verdict", "numbers"), rows)
 
 

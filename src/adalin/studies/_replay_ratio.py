@@ -11,15 +11,15 @@ import numpy as np
 from adalin.report._statistics import Values, bootstrap_mean
 from adalin.report._summary import Summary
 from adalin.report._table import short_number
-from adalin.report._verdict import Outcome
+from adalin.report._verdict import Outcome, all_of
 from adalin.rl import SACRun, define_sac_runs
+from adalin.rl._run import STEPS
 from adalin.studies._book import LEAST_SEEDS, SMALLER, Book, MissingError
-from adalin.studies._checks import Check, all_of, within
+from adalin.studies._checks import Check, within
 
 METHODS = ("adalin", "baseline")
 ENVIRONMENTS = ("Hopper-v4", "HalfCheetah-v4", "Ant-v4")
 RATIOS = (1, 2, 4)
-STEPS = 1_000_000
 LAST = 0.2
 """Returns are compared over the last fifth of the periods."""
 

@@ -14,6 +14,7 @@ from adalin.report._summary import fill_diverged
 from adalin.streams import get_benchmark
 from adalin.studies._paper import REPORT_SEEDS, SWEEP_SEEDS, hyper_parameters
 from adalin.training import Result, Run, define_runs
+from adalin.training._api import NOT_BEGUN
 
 
 def sweep_runs(
@@ -80,9 +81,8 @@ def choose(runs: Sequence[Run], results: Sequence[Result]) -> list[Choice]:
     if reported := {one.seed for one in (*runs, *(result.run for result in results))} - set(SWEEP_SEEDS):
         raise ValueError(f"seeds {sorted(reported)} are for reporting, and must not choose hyper-parameters")
     found = {result.run.folder: result for result in results}
-    not_begun: dict[str, Any] = {"task": 0, "step": 0, "state": "new"}
     methods: dict[str, list[Trial]] = {}
-    for summary in summarise([found.get(run.folder, Result(run, [], not_begun, {})) for run in runs]):
+    for summary in summarise([found.get(run.folder, Result(run, [], NOT_BEGUN, {})) for run in runs]):
         methods.setdefault(summary.config["method"], []).append(Trial(summary))
     choices = []
     for method, trials in methods.items():

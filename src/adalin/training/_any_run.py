@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 KINDS = {"sac": "adalin.rl:SACRun"}
 """Where runs are defined that are not on a stream, by the first word of their benchmark's name."""
 
+LARGEST = 3e38
+"""What is more is not finite in float32."""
+
 Report = Callable[[str, "AnyRun", dict[str, Any]], None]
 """Called with what happened, the run, and details:
 
@@ -70,6 +73,10 @@ class AnyRun(ABC):
     seed: int
     tasks: int
     """How many rows it will have; a finished run can be given more, and goes on."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is cached: a plugin's functions may not be picklable."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
     @abstractmethod
     def steps_of(self, tasks: int) -> int:
@@ -159,6 +166,10 @@ class AnyRun(ABC):
     def config(self) -> dict[str, Any]:
         """What is fixed for good: all but the number of tasks."""
         return {name: value for name, value in asdict(self).items() if name != "tasks"}  # type: ignore[call-overload]
+
+    def definition(self) -> dict[str, Any]:
+        """As `read_run` takes it."""
+        return {**self.config(), "tasks": self.tasks}
 
     @classmethod
     def defaults(cls) -> dict[str, Any]:

@@ -7,13 +7,16 @@ from typing import Any
 
 from adalin.data import Dataset, load
 from adalin.streams import get_benchmark
-from adalin.training._any_run import AnyRun, Report, check_comparison, check_different, read_run
+from adalin.training._any_run import AnyRun, Report, check_comparison, check_different
 from adalin.training._execute import execute
 from adalin.training._hardware import Hardware
 from adalin.training._preset import get_preset
-from adalin.training._resume import START, missing_rows
+from adalin.training._resume import START, missing_rows, wanted_run
 from adalin.training._run import Run
 from adalin.training._run_folder import RunFolder, RunFolderError
+
+NOT_BEGUN = {**START, "state": "new"}
+"""The position of a run without a checkpoint."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,17 +37,14 @@ class Result:
         """Read a folder; without a run, as the one with as many tasks as were ever asked for."""
         manifest = folder.manifest()
         try:
-            if run is None:
-                starts = (manifest, *manifest.get("resumed", ()))
-                tasks = max(start["tasks"] for start in starts if "tasks" in start)
-                run = read_run({**folder.config(), "tasks": tasks})
+            run = run or wanted_run(folder)
             source = manifest["data"] and manifest["data"]["source"]
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             hint = "; if a plugin brings it, name that with --plugin" if str(error).startswith("unknown ") else ""
             raise RunFolderError(f"{folder.path} is not a run that adalin knows: {error}{hint}") from None
         assert source is None or isinstance(source, str)
         checkpoint = folder.load(lambda message: None)
-        position = {**START, "state": "new"} if checkpoint is None else checkpoint.position
+        position = NOT_BEGUN if checkpoint is None else checkpoint.position
         rows = folder.rows()
         if len(rows) < position["task"]:
             raise RunFolderError(missing_rows(folder, len(rows), position))

@@ -80,7 +80,8 @@ def peek(folder: Path) -> dict[str, Any] | None:
     """The position of the newest checkpoint, read without its tensors and not verified; None if there is none."""
     for path in _newest_first(folder):
         with suppress(OSError, ValueError, KeyError), path.open("rb") as file:
-            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+            length = min(int.from_bytes(file.read(8), "little"), path.stat().st_size)  # a damaged one asks for anything
+            header = json.loads(file.read(length))
             position: dict[str, Any] = json.loads(header["__metadata__"]["position"])
             return position
     return None

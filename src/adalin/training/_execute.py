@@ -220,7 +220,7 @@ def _work(connection: Connection, settings: dict[str, Any], plugins: tuple[str, 
     assert parent is not None
     signal.signal(BATCH_SIGNAL, signal.SIG_IGN)  # the parent gets it too, and tells us
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (BATCH_SIGNAL,))
-    _pin(place, workers)
+    _pin(place, workers, settings["hardware"].device)
     for plugin in plugins:
         import_module(plugin)
 
@@ -240,12 +240,17 @@ def _work(connection: Connection, settings: dict[str, Any], plugins: tuple[str, 
                 connection.send(("idle", None, None))
 
 
-def _pin(place: int, workers: int) -> None:
+def cores() -> int:
+    """Of the machine's, those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _pin(place: int, workers: int, device: str) -> None:
     """One core for each worker, if there are as many: fewer might share one with those of another command. And one
-    of the CUDA devices, if there are several."""
+    of the CUDA devices, if there are several and none is named."""
     if hasattr(os, "sched_setaffinity") and len(cores := sorted(os.sched_getaffinity(0))) == workers:
         os.sched_setaffinity(0, {cores[place]})
-    if (count := torch.cuda.device_count()) > 1:
+    if device == "cuda" and (count := torch.cuda.device_count()) > 1:
         devices = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(count)))).split(",")
         os.environ["CUDA_VISIBLE_DEVICES"] = devices[place % len(devices)]
 

@@ -18,11 +18,20 @@ from adalin.nn._gates import linear, none
 from adalin.nn._registry import Fixed
 
 
+def padded(width: int) -> int:
+    """The next multiple of 16, to which widths are padded with inputs and units that stay 0.
+
+    Rows that begin on cache lines make updates of the weights a fifth faster, and products with 16 instead of 10
+    outputs three times as fast. And what is not aligned, or left over after a multiple of 16, is computed in another
+    way, which may give other bits in other stacks.
+    """
+    return -(-width // 16) * 16
+
+
 @lru_cache
 def row_of_ones(runs: int, length: int, dtype: torch.dtype) -> Tensor:
     """(runs, 1, length): the product with it is a sum, by the same kernels for any number of runs."""
-    aligned = -(-length // 16) * 16
-    return torch.ones(runs, 1, aligned, dtype=dtype)[..., :length]
+    return torch.ones(runs, 1, padded(length), dtype=dtype)[..., :length]
 
 
 class Kernel(ABC):

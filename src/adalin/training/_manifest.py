@@ -41,7 +41,7 @@ def manifest(run: Run, dataset: Dataset | None, hardware: Hardware, *, threads: 
         "tasks": run.tasks,
         "data": None if dataset is None else {"source": dataset.source, "sha256": dataset.sha256},
         "protocol": PROTOCOL if run.preset == "plain" else PROTOCOL | _preset_protocol(get_preset(run.preset)),
-        **made_with(threads=threads, device={} if run.is_mlp else _device(hardware)),
+        **made_with(threads=threads, device=_device(hardware)),
     }
 
 

@@ -13,7 +13,7 @@ from adalin.training._execute import engine_settings, make_stacks
 from adalin.training._hardware import Hardware
 from adalin.training._run import Run
 from adalin.training._run_folder import RunFolder
-from adalin.training._train import train_runs
+from adalin.training._train import Streams, is_stacked, train_runs
 
 SECONDS = 2.0
 """How long each kind of stack is tried."""
@@ -53,7 +53,8 @@ def plan(runs: Sequence[AnyRun], dataset: Dataset | None, *, workers: int, hardw
 def try_streams(stack: Sequence[Run], dataset: Dataset | None, hardware: Hardware | None) -> Trial:
     """For runs on streams."""
     # Networks that are trained one after the other take as long alone; trying all of them may take minutes.
-    stack = stack if stack[0].is_mlp else stack[:1]
+    streams = Streams(dataset)
+    stack = stack if is_stacked(stack[0], streams) else stack[:1]
     moments: list[tuple[float, int]] = []
 
     def note(event: str, run: AnyRun, details: dict[str, Any]) -> None:
@@ -67,7 +68,7 @@ def try_streams(stack: Sequence[Run], dataset: Dataset | None, hardware: Hardwar
         deadline = time.perf_counter() + seconds
         train_runs(
             list(zip(runs, folders, strict=True)),
-            dataset,
+            streams,
             report=note,
             stop=lambda: len(moments) > 2 and time.perf_counter() > deadline,
             checkpoint_seconds=float("inf"),

@@ -2,10 +2,17 @@
 
 from typing import Any
 
-from adalin.training._any_run import AnyRun, Report
+from adalin.training._any_run import AnyRun, Report, read_run
 from adalin.training._run_folder import Checkpoint, RunFolder, RunFolderError
 
 START: dict[str, Any] = {"task": 0, "step": 0}
+
+
+def wanted_run(folder: RunFolder) -> AnyRun:
+    """The run of a folder, with as many tasks as were ever asked for."""
+    manifest = folder.manifest()
+    starts = (manifest, *manifest.get("resumed", ()))
+    return read_run({**folder.config(), "tasks": max(start["tasks"] for start in starts if "tasks" in start)})
 
 
 def resume(run: AnyRun, folder: RunFolder, report: Report) -> tuple[Checkpoint, bool]:

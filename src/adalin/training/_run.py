@@ -15,12 +15,24 @@ from adalin.methods import Method
 from adalin.models import INITS, check_model, make_model
 from adalin.nn._bases import did_you_mean
 from adalin.streams import SCALINGS, Benchmark, Stream, get_benchmark
-from adalin.training._any_run import AnyRun, Conditions, Trial
+from adalin.training._any_run import LARGEST, AnyRun, Conditions, Trial
 from adalin.training._hardware import PRECISIONS, Hardware
 from adalin.training._preset import get_preset
 
-SETTINGS = ("tasks", "epochs", "lr", "batch_size", "images", "inputs", "init", "steps", "clip", "model", "preset")
-MAX_LR = 3e38  # more is not finite in float32
+SETTINGS = (
+    "tasks",
+    "epochs",
+    "steps",
+    "lr",
+    "batch_size",
+    "images",
+    "inputs",
+    "init",
+    "clip",
+    "model",
+    "preset",
+    "precision",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +75,9 @@ class Run(AnyRun):
         benchmark = get_benchmark(self.benchmark)
         counts = {"seed": 0, "tasks": 1, "epochs": 1, "batch_size": 1, "images": 1}
         self.check_counts(counts if self.steps is None else counts | {"steps": 1})
-        if not (isinstance(self.lr, float | int) and 0 < self.lr < MAX_LR):
+        if not (isinstance(self.lr, float | int) and 0 < self.lr < LARGEST):
             raise ValueError(f"lr must be a positive number, not {self.lr!r}")
-        if self.clip is not None and not (isinstance(self.clip, float | int) and 0 < self.clip < MAX_LR):
+        if self.clip is not None and not (isinstance(self.clip, float | int) and 0 < self.clip < LARGEST):
             raise ValueError(f"clip must be a positive number, not {self.clip!r}")
         if self.model is not None:
             check_model(self.model)
@@ -127,19 +139,13 @@ class Run(AnyRun):
         return sum(self.steps_in(task) for task in range(tasks))
 
     @property
-    def is_mlp(self) -> bool:
-        """Whether it is trained in a stack of MLPs, as far as can be told without its network."""
-        plain = self.clip is None and self.preset == "plain" and self.precision == "float32"
-        return plain and (self.model or self._benchmark.model) == "mlp"
-
-    @property
     def stack_key(self) -> tuple[Any, ...]:
         """Runs with the same key have, as far as can be told without data, networks that can be stacked."""
         method = self.parsed_method
         doubled = (method.activation.expansion, getattr(method.activation, "match", None))
-        turned = all(rule.scales_only for rule in method.rules)
+        by_outputs = all(rule.scales_only for rule in method.rules)  # may be trained by those of its first layer
         settings = (self.images, self.inputs, self.epochs, self.steps, self.batch_size, self.tasks, self.model)
-        return (self.benchmark, *settings, self.clip, self.preset, self.precision, doubled, turned)
+        return (self.benchmark, *settings, self.clip, self.preset, self.precision, doubled, by_outputs)
 
     @cached_property
     def _benchmark(self) -> Benchmark:
@@ -192,7 +198,7 @@ class Run(AnyRun):
     def train(cls, runs: Sequence["Run"], conditions: Conditions) -> None:
         # Here, as those are defined by runs.
         from adalin.training._manifest import manifest
-        from adalin.training._train import Streams, train_runs
+        from adalin.training._train import Streams, is_stacked, train_runs
 
         name = runs[0].dataset_name
         dataset = None if name is None else load(name, conditions.data)
@@ -201,7 +207,10 @@ class Run(AnyRun):
         for run in runs:
             if dataset is not None and run.data != dataset.sha256:
                 raise ValueError(f"{run.folder} was defined for other data than {dataset.source}")
-            made = manifest(run, dataset, conditions.hardware, threads=torch.get_num_threads())
+            hardware = conditions.hardware
+            if hardware != Hardware() and is_stacked(run, streams):
+                hardware = Hardware()
+            made = manifest(run, dataset, hardware, threads=torch.get_num_threads())
             if (folder := conditions.open_folder(run, made)) is not None:
                 folders.append((run, folder))
         del dataset  # a hundred megabytes or two that streams do not need

@@ -1,6 +1,6 @@
 """The training loop of one stack: task after task, epoch after epoch, to the end or to a signal.
 
-All randomness comes from names (see `_seeds`), so a position is three numbers, and a run can stop after any epoch. A
+All randomness comes from names (see `_seeds`), so a position is three numbers, and a run can stop after any step. A
 checkpoint is written at a task's end, or inside a task when the last one is a while ago.
 """
 
@@ -35,7 +35,7 @@ MAX_STACK, CACHE_BYTES = 12, 4_500_000
 
 CHUNK_SECONDS = 2.0
 """A signal is answered, and a checkpoint made, between pieces of an epoch that take about this long."""
-FIRST_CHUNK = 100
+FIRST_CHUNK = 10
 """Steps, before it is known how long they take."""
 
 
@@ -125,23 +125,31 @@ def _resume(run: Run, folder: RunFolder, streams: Streams, report: Report) -> St
     checkpoint, goes_on = resume(run, folder, report)
     if not goes_on:
         return None
-    stream, method = streams.stream(run), run.parsed_method
-    model = run.make_model(stream, "init", 0)
-    trainee = Trainee(
-        model,
+    stream = streams.stream(run)
+    trainee = _make_trainee(run, stream)
+    if _is_mlp(trainee) and stream.same_inputs and all(rule.scales_only for rule in trainee.rules):
+        trainee = replace(trainee, gram=streams.gram(stream))
+    position = {name: value for name, value in checkpoint.position.items() if name != "state"}
+    return Student(run, folder, stream, trainee, **position, tensors=checkpoint.tensors or None)
+
+
+def _make_trainee(run: Run, stream: Stream) -> Trainee:
+    return Trainee(
+        run.make_model(stream, "init", 0),
         run.seed,
         run.lr,
-        method.rules,
+        run.parsed_method.rules,
         init=run.init,
         method=run.method,
         clip=run.clip,
         preset=get_preset(run.preset),
         precision=run.precision,
     )
-    if _is_mlp(trainee) and stream.same_inputs and all(rule.scales_only for rule in method.rules):
-        trainee = replace(trainee, gram=streams.gram(stream))
-    position = {name: value for name, value in checkpoint.position.items() if name != "state"}
-    return Student(run, folder, stream, trainee, **position, tensors=checkpoint.tensors or None)
+
+
+def is_stacked(run: Run, streams: Streams) -> bool:
+    """Whether a run is trained in a stack of MLPs, on the CPU."""
+    return _is_mlp(_make_trainee(run, streams.stream(run)))
 
 
 def _shape(student: Student) -> tuple[Any, ...]:
@@ -184,6 +192,7 @@ class _Loop:
     ) -> None:
         self._students, self._report, self._stop, self._hardware = students, report, stop, hardware
         self._checkpoint_seconds, self._saved = checkpoint_seconds, time.monotonic()
+        self._charged = self._saved
         self._chunk = FIRST_CHUNK
         self._stack = _make_stack(students, hardware)
 
@@ -247,10 +256,9 @@ class _Loop:
         self._report("steps", run, {"steps": steps * len(self._students)})
         if not any(diverged):
             return data
-        share = (time.monotonic() - start) / len(self._students)
+        self._charge()
         for index, student in enumerate(self._students):
             if diverged[index]:
-                student.folder.add_cost(share)
                 student.accuracy_sum = 0.0
                 student.step = first + int(result[index].isnan().int().argmax())
                 self._record_divergence(student, before[index], data[index], order[index], first)
@@ -259,7 +267,7 @@ class _Loop:
     def _record_divergence(
         self, student: Student, before: dict[str, Tensor], data: Task, order: Tensor, first: int
     ) -> None:
-        """Go back to before the epoch and train up to the step whose outputs are not finite, which is not made."""
+        """Go back to before the chunk and train up to the step whose outputs are not finite, which is not made."""
         alone = _make_stack([student], self._hardware)
         alone.restore(0, before)
         alone.start_task(student.task, [data], resumed=True)
@@ -300,13 +308,18 @@ class _Loop:
         return time.monotonic() - self._saved > self._checkpoint_seconds
 
     def _save(self, state: str) -> None:
-        seconds = (time.monotonic() - self._saved) / max(1, len(self._students))
+        self._charge()
         for index, student in enumerate(self._students):
             student.folder.save(Checkpoint(self._stack.state(index), student.position(state)))
-            student.folder.add_cost(seconds)
             if state != "running":
                 self._report(state, student.run, student.position(state))
         self._saved = time.monotonic()
+
+    def _charge(self) -> None:
+        """Share the time since the last call among the runs."""
+        before, self._charged = self._charged, time.monotonic()
+        for student in self._students:
+            student.folder.add_cost((self._charged - before) / len(self._students))
 
 
 def _make_stack(students: Sequence[Student], hardware: Hardware) -> Stack:
