@@ -90,9 +90,12 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _outcome(verdict: Verdict) -> str:
-    decisive = [one for one in verdict.findings if one.outcome == verdict.outcome != "undecided"]
-    smaller = any(SMALLER in one.numbers for one in decisive)
-    return f"{verdict.outcome} (at a smaller scale than the paper's)" if smaller else verdict.outcome
+    if verdict.outcome == "undecided":
+        return verdict.outcome
+    smaller = [SMALLER in one.numbers for one in verdict.findings if one.outcome == verdict.outcome]
+    # A claim holds by all of its findings, and fails by any of them.
+    is_smaller = any(smaller) if verdict.outcome == "holds" else all(smaller)
+    return f"{verdict.outcome} (at a smaller scale than the paper's)" if is_smaller else verdict.outcome
 
 
 def _claims_table(verdicts: Sequence[Verdict]) -> str:
