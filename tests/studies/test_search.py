@@ -39,7 +39,7 @@ def test_sweep_chooses_the_best_of_what_optuna_proposes_and_reports_it_on_other_
     assert out.count(" chosen") >= 1
     assert "the chosen settings on seeds 3, 4, 5: 3 runs" in out
     rates = {float(rate) for rate in re.findall(r"adalin +(0\.\d+) +(?:16|32|64) ", out)}
-    assert len(rates) == 3
+    assert len(rates) in (2, 3)  # which are drawn at random, and two may be equal to three digits
     assert all(0.001 <= rate <= 0.1 for rate in rates)
     code, again, _ = adalin(*SWEEP, "--methods", "adalin", *OPTUNA, "--trials", "3", "--lr", "0.1", "0.001")
     assert code == 0
