@@ -1,6 +1,7 @@
 """A network for a method: by the model's name, with the widths that the method asks for."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -61,6 +62,13 @@ def check_model(name: str) -> None:
     """Raises ValueError unless there is a model of that name."""
     if name not in _MODELS:
         raise ValueError(f"unknown model {name!r}{did_you_mean(name, _MODELS)}; known: {', '.join(_MODELS)}")
+
+
+@contextmanager
+def trial_build() -> Iterator[None]:
+    """For a network that is built only to see whether it can be: without memory, on a device that not all can be on."""
+    with suppress(NotImplementedError, RuntimeError), torch.device("meta"):
+        yield
 
 
 def make_model(name: str, shape: tuple[int, ...], outputs: int, activation: Activation) -> nn.Module:

@@ -1,7 +1,6 @@
 """A run of SAC: what defines it."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,6 +10,7 @@ from torch import nn
 from adalin._seeds import seeded
 from adalin.methods import Method
 from adalin.models import make_model
+from adalin.models._build import trial_build
 from adalin.nn._bases import did_you_mean
 from adalin.rl._environment import check_environment, simulator_version, transition_size
 from adalin.training import AnyRun, Hardware
@@ -139,7 +139,7 @@ class SACRun(AnyRun):
 
     def check_network(self) -> None:
         """Raises ValueError if the networks cannot have the method's activation."""
-        with suppress(NotImplementedError, RuntimeError), torch.device("meta"):  # where not every network can be
+        with trial_build():
             self._network(1, 1)
 
     def _network(self, inputs: int, outputs: int) -> nn.Sequential:

@@ -248,8 +248,8 @@ def cores() -> int:
 def _pin(place: int, workers: int, device: str) -> None:
     """One core for each worker, if there are as many: fewer might share one with those of another command. And one
     of the CUDA devices, if there are several and none is named."""
-    if hasattr(os, "sched_setaffinity") and len(cores := sorted(os.sched_getaffinity(0))) == workers:
-        os.sched_setaffinity(0, {cores[place]})
+    if hasattr(os, "sched_setaffinity") and len(usable := sorted(os.sched_getaffinity(0))) == workers:
+        os.sched_setaffinity(0, {usable[place]})
     if device == "cuda" and (count := torch.cuda.device_count()) > 1:
         devices = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(count)))).split(",")
         os.environ["CUDA_VISIBLE_DEVICES"] = devices[place % len(devices)]

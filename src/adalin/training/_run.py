@@ -1,7 +1,6 @@
 """A run: what defines it, and nothing else."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar
@@ -13,6 +12,7 @@ from adalin._seeds import seeded
 from adalin.data import Dataset, load
 from adalin.methods import Method
 from adalin.models import INITS, check_model, make_model
+from adalin.models._build import trial_build
 from adalin.nn._bases import did_you_mean
 from adalin.streams import SCALINGS, Benchmark, Stream, get_benchmark
 from adalin.training._any_run import LARGEST, AnyRun, Conditions, Trial
@@ -230,7 +230,7 @@ class Run(AnyRun):
     def check_network(self, stream: Stream) -> None:
         """Raises ValueError if the network cannot have the method's activation."""
         name, activation = self.model or self._benchmark.model, self.parsed_method.activation
-        with suppress(NotImplementedError, RuntimeError), torch.device("meta"):  # where not every network can be
+        with trial_build():
             make_model(name, stream.shape, stream.classes, activation)
 
     def make_model(self, stream: Stream, *purpose: str | int) -> nn.Module:
