@@ -11,9 +11,10 @@ import pytest
 
 from adalin.report._page import Picture, write_page
 from adalin.report._summary import Summary, summarise
-from adalin.report._verdict import Finding, Verdict
+from adalin.report._verdict import SMALLER, Finding, Verdict
+from adalin.rl import SACRun
 from chromium import Chromium, find_chromium
-from made_results import make_result
+from made_results import make_result, result_of, with_accuracies
 
 pytest.importorskip("plotly")
 
@@ -131,6 +132,41 @@ def test_one_diverged_seed_of_two_leaves_it_unclear(tmp_path: Path) -> None:
     assert "? unclear" in text_of(write(tmp_path, summaries))
 
 
+@pytest.mark.parametrize(
+    ("accuracies", "word"), [([0.12] * 12, "unclear"), ([0.8] * 9, "unclear"), ([0.8] * 12, "keeps")]
+)
+def test_who_is_near_chance_or_has_few_tasks_does_not_keep_plasticity(
+    tmp_path: Path, accuracies: list[float], word: str
+) -> None:
+    summaries = summarise([with_accuracies(accuracies, seed=seed) for seed in (3, 4)])
+    assert f'class="{word}"' in write(tmp_path, summaries).read_text("utf-8")
+
+
+def test_settings_of_one_method_look_different_and_its_own_is_in_its_row(tmp_path: Path) -> None:
+    scaled = [make_result("adalin"), make_result("adalin", inputs="kumar2023")]
+    page = write(tmp_path, summarise(scaled) + summarise([make_result("adalin", benchmark="permuted-mnist")]))
+    first, second = data_of(page)["benchmarks"][0]["settings"]
+    assert first["colour"] == second["colour"]
+    assert first["dash"] != second["dash"]
+    overview = page.read_text("utf-8").partition('id="claims"')[0]
+    rows = re.findall(r"<tr><th scope=\"row\">.*?</tr>", overview, re.DOTALL)
+    assert [("adalin</th>" in row, row.count("accuracy")) for row in rows] == [(True, 2), (False, 1)]
+
+
+def test_a_verdict_from_smaller_runs_says_so(tmp_path: Path) -> None:
+    small = Verdict("C3", "AdaLin keeps it", (Finding("adalin keeps it", "holds", f"0.1; {SMALLER}: 30 of 250 tasks"),))
+    text = text_of(write(tmp_path, results(), [*VERDICTS, small]))
+    assert "2 ✓ hold 1 at a smaller scale 1 ✗ do not hold" in text
+    assert "✓ holds at a smaller scale than the paper" in text
+
+
+def test_a_row_of_sac_is_at_a_step_and_has_no_metric_of_that_name(tmp_path: Path) -> None:
+    run = SACRun(benchmark="sac-Hopper-v4", method="adalin", seed=3, tasks=2, simulator="gymnasium 1, mujoco 4")
+    rows = [{"task": task, "env_step": 5_000 * (task + 1), "episode_return": 10.0 * task} for task in range(2)]
+    page = write(tmp_path, summarise([result_of(run, rows)]))
+    assert data_of(page)["benchmarks"][0]["metrics"] == ["episode_return"]
+
+
 def test_same_benchmark_on_other_data_is_a_section_of_its_own(tmp_path: Path) -> None:
     page = write(tmp_path, summarise([make_result()]) + summarise([make_result(source=BUNDLED)]))
     assert [one["anchor"] for one in data_of(page)["benchmarks"]] == [
@@ -162,6 +198,9 @@ def test_protocol_tells_deviations_and_several_commits(tmp_path: Path) -> None:
     assert "random-label-mnist-v1: tasks 12 in place of 250 (all methods)." in text
     assert "Runs differ in their commits: 8d15a50e33 (1 run); 1111111111+ (1 run)." in text
     assert "order shuffled anew in each epoch" in text
+    narrow = make_result(benchmark="class-incremental-cifar100", model="resnet18-narrow")
+    text = text_of(write(tmp_path, summarise([narrow])))
+    assert "model resnet18-narrow in place of resnet18 (all methods)." in text
 
 
 def test_maps_are_of_one_seed_and_few_tasks(tmp_path: Path) -> None:
@@ -284,6 +323,7 @@ def test_diverged_seed_is_marked_where_it_ends(page: Chromium) -> None:
     assert shown(page, "diverged") == ["fourier"]
     mark = page.evaluate("document.querySelector('.benchmark .curves').data.find(one => one.meta.kind === 'diverged')")
     assert mark["x"] == [6]
+    assert mark["y"] == pytest.approx([0.6], abs=0.02), "its last accuracy, not the 0 that it has from there on"
     assert mark["text"] == ["seed 4 diverged in task 6, step 7"]
 
 

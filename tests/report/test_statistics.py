@@ -9,9 +9,12 @@ from adalin.report._statistics import (
     Interval,
     bootstrap_mean,
     end_window,
+    fall_from_best,
     hierarchical_bootstrap,
     paired_test,
+    plasticity,
     plasticity_slope,
+    relative_change,
 )
 from adalin.report._summary import fill_diverged
 
@@ -143,3 +146,32 @@ def test_the_paired_test_finds_a_clear_lead_and_none_in_noise():
     assert paired_test(a, a) == 1.0
     tests = [paired_test(rng.normal(size=(2, 6)), rng.normal(size=(2, 6))) for _ in range(200)]
     assert np.mean(np.array(tests) < 0.1) == pytest.approx(0.1, abs=0.06)
+
+
+def test_a_relative_change_of_what_cannot_be_negative_is_never_below_minus_one():
+    values = np.array([[0.9, 0.2, 0.4, 0.1] + [0.0] * 16, [0.1, 0.8, 0.3, 0.2] + [0.0] * 16])
+    assert relative_change(values) == Interval(-1, -1, -1)
+    halved = relative_change(np.repeat([[0.8, 0.4]], 10, axis=1).repeat(3, axis=0))
+    assert halved == Interval(-0.5, -0.5, -0.5)
+
+
+@pytest.mark.parametrize(
+    ("curve", "diverged", "kept", "lost"),
+    [
+        (np.full(20, 0.8), 0, True, False),
+        (np.linspace(0.8, 0.3, 20), 0, False, True),
+        (np.full(20, 0.8), 1, False, False),
+        (np.full(20, 0.0), 3, False, True),
+        (np.full(20, 0.12), 0, False, False),  # never learned
+        (np.linspace(0.8, 0.3, 8), 0, False, False),  # too few tasks
+        (np.full(8, 0.8), 0, False, False),
+    ],
+)
+def test_plasticity_is_kept_or_lost_or_it_is_not_known(curve, diverged, kept, lost):
+    found = plasticity(np.tile(curve, (3, 1)), chance=0.1, diverged=diverged)
+    assert (found.kept, found.lost) == (kept, lost)
+
+
+def test_the_fall_from_the_best_tasks_in_a_row():
+    assert fall_from_best(np.linspace(0, 1, 20)[None]) == 0
+    assert fall_from_best(np.array([[0.5] * 5 + [0.9] * 10 + [0.7] * 5])) == pytest.approx(0.2)

@@ -110,3 +110,18 @@ def test_benchmarks_and_data_are_kept_apart():
         ("permuted-mnist-v1", "MNIST"): ["baseline"],
         ("random-label-mnist-v1", "other"): ["baseline"],
     }
+
+
+def test_seeds_that_choose_are_not_pooled_with_those_that_are_reported():
+    results = [with_accuracies([0.1 * seed], seed=seed) for seed in (0, 3, 1, 4)]
+    reported, choosing = summarise(results)
+    assert (reported.label, reported.seeds) == ("baseline", [3, 4])
+    assert (choosing.label, choosing.seeds) == ("baseline (seeds 0, 1)", [0, 1])
+    (alone,) = summarise([results[0], results[2]])
+    assert (alone.label, alone.seeds) == ("baseline", [0, 1])
+
+
+def test_scores_of_a_diverged_run_go_on_to_the_tasks_that_were_asked_for():
+    diverged = with_accuracies([0.4], tasks=3, state="diverged")
+    (summary,) = summarise([diverged])
+    np.testing.assert_array_equal(summary.scores(tasks=3), [[0.4, 0, 0]])

@@ -108,3 +108,18 @@ def test_the_figure_has_a_panel_for_each_environment_and_ratio_that_the_budget_a
     figure = recipe.figure(runs, agents("adalin", 4, (10, 20)))
     titles = [axes.get_title(loc="left") for axes in figure.axes if axes.get_title(loc="left")]
     assert titles == [f"{name}, replay ratio {ratio}" for name in ("Hopper-v4", "HalfCheetah-v4") for ratio in (1, 4)]
+
+
+def test_agents_that_have_hardly_learned_decide_nothing():
+    ends = {("baseline", 1): 100, ("adalin", 1): 110, ("baseline", 4): 100, ("adalin", 4): 900}
+    groups = [agents(method, ratio, (end, end + 1), periods=5) for (method, ratio), end in ends.items()]
+    outcome, numbers = finding_of(*groups)
+    assert outcome == "undecided"
+    assert "grows by 790" in numbers, "the numbers are told all the same"
+    assert "25,000 of 1,000,000 steps" in numbers
+
+
+def test_a_gap_that_hardly_grows_does_not_grow():
+    ends = {("baseline", 1): 1000, ("adalin", 1): 1100, ("baseline", 4): 1000, ("adalin", 4): 1110}
+    groups = [agents(method, ratio, (end, end + 1)) for (method, ratio), end in ends.items()]
+    assert finding_of(*groups)[0] == "undecided"

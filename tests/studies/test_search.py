@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from adalin.studies import Search
-from adalin.training import Result, RunFolder
+from adalin.training import Result, RunFolder, define_runs
 from executor_runs import Notes
 
 pytestmark = [pytest.mark.skipif(find_spec("optuna") is None, reason="needs the search extra")]
@@ -134,3 +135,17 @@ def test_what_is_missing_or_wrong_is_told_in_one_line(adalin, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     code, _, err = adalin(*SWEEP, *OPTUNA)
     assert (code, err) == (2, "adalin: --search optuna needs Optuna: pip install 'adalin[search]'\n")
+
+
+def test_other_data_are_another_search(tmp_path, monkeypatch):
+    first = make_search(tmp_path, trials=1)
+    with first.joined():
+        assert len(first.ask(1)) == 1
+        assert make_search(tmp_path, trials=1).ask(1) == []
+        monkeypatch.setattr("adalin.studies._search.define_runs", on_other_data)
+        assert len(make_search(tmp_path, trials=1).ask(1)) == 1
+
+
+def on_other_data(*args, **settings):
+    runs, dataset = define_runs(*args, **settings)
+    return [replace(run, data="0" * 64) for run in runs], dataset

@@ -136,7 +136,7 @@ def _judge(recipe: "Recipe", results: "list[Result]", console: Console) -> None:
     summaries = [summary for members in by_benchmark(results).values() for summary in members]
     for verdict in judge_claims(summaries):
         if verdict.claim in recipe.claims:
-            console.print(f"{verdict.claim} {verdict.outcome}: {verdict.text}")
+            console.print(f"{verdict.claim} {verdict}: {verdict.text}")
             for finding in verdict.findings:
                 console.print(f"   {finding.outcome}: {finding.statement}: {finding.numbers}")
 

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from adalin.report._style import style_of
+from adalin.report._style import styles_of
 from adalin.report._summary import Summary, mean_and_deviation
 
 FORMATS = (".png", ".pdf", ".svg")
@@ -31,20 +31,17 @@ def curves_figure(summaries: Sequence[Summary], *, title: str, note: str = "", m
 def draw_curves(axes: Axes, summaries: Sequence[Summary], metric: str | None = None) -> None:
     """The lines, bands and axes of one panel; without a metric, of the score."""
     metric = metric or (summaries[0].run.score if summaries else "online_accuracy")
-    methods = [summary.config["method"] for summary in summaries]
-    for index, summary in enumerate(summaries):
+    styles = styles_of([summary.run.method for summary in summaries])
+    for summary, style in zip(summaries, styles, strict=True):
         if not summary.has(metric):
             continue
-        style = style_of(methods[index])
-        # Settings of one method are told apart by their dashes.
-        dash = (list(DASHES).index(style.dash) + methods[:index].count(methods[index])) % len(DASHES)
-        mean, deviation = mean_and_deviation(summary.values(metric))
+        mean, deviation = mean_and_deviation(summary.scores(metric))
         tasks = np.arange(1, len(mean) + 1) * (summary.run.steps_per_task or 1)
         axes.plot(
             tasks,
             mean,
             color=style.colour,
-            linestyle=list(DASHES.values())[dash],
+            linestyle=DASHES[style.dash],
             marker=style.marker,
             markevery=max(1, len(mean) // 12),
             markersize=4,

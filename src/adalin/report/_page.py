@@ -18,7 +18,8 @@ from adalin.report._page_benchmark import benchmark_part, fate_of, number
 from adalin.report._page_data import Section, chart_data, make_sections
 from adalin.report._page_html import command_line, count, scrolling, signed, sortable_heads, swatch
 from adalin.report._page_origin import protocol
-from adalin.report._statistics import MARGIN
+from adalin.report._statistics import LEAST_TASKS, MARGIN
+from adalin.report._style import style_of
 from adalin.report._summary import Summary
 from adalin.report._verdict import Outcome, Verdict
 
@@ -92,7 +93,8 @@ def _overview(sections: Sequence[Section], verdicts: Sequence[Verdict]) -> str:
         hint = (
             "Change of online accuracy from the first tasks (up to five) to the last ones; below it the mean over all "
             f"tasks. <em>Loses</em>: certainly falls by more than {MARGIN}; <em>gains</em>: rises by more; "
-            "<em>keeps</em>: neither; <em>unclear</em>: the 95 % interval does not tell, or a seed diverged."
+            "<em>keeps</em>: neither, though it may have been better in between; <em>unclear</em>: the 95 % interval "
+            f"does not tell, a seed diverged, it ends near chance, or there are fewer than {LEAST_TASKS} tasks."
         )
         body = scrolling(_matrix(shown), "Plasticity, methods by benchmarks", "tall") + f'<p class="hint">{hint}</p>'
     else:
@@ -105,22 +107,33 @@ def _overview(sections: Sequence[Section], verdicts: Sequence[Verdict]) -> str:
 
 
 def _matrix(sections: Sequence[Section]) -> str:
-    methods = {one.label: one.results[0].run.method for section in sections for one in section.summaries}
-    columns = [{summary.label: _cell(summary) for summary in section.summaries} for section in sections]
+    columns = [_by_row(section) for section in sections]
+    methods = {name: one.run.method for column in columns for name, one in column.items()}
     heads = "".join(
         f'<th scope="col"><a href="#{escape(one.anchor)}">{escape(one.run.benchmark_name)}</a>'
         f"<small>{escape(one.source)}</small></th>"
         for one in sections
     )
     rows = "".join(
-        f'<tr><th scope="row">{swatch(method)}{escape(label)}</th>'
-        + "".join(column.get(label, '<td class="none">&ndash;</td>') for column in columns)
+        f'<tr><th scope="row">{swatch(style_of(method))}{escape(name)}</th>'
+        + "".join(_cell(column[name]) if name in column else '<td class="none">&ndash;</td>' for column in columns)
         + "</tr>"
-        for label, method in methods.items()
+        for name, method in methods.items()
     )
     return (
         f'<table class="matrix"><thead><tr><th scope="col">method</th>{heads}</tr></thead><tbody>{rows}</tbody></table>'
     )
+
+
+def _by_row(section: Section) -> dict[str, Summary]:
+    """The benchmark's own setting is in the row of its method, also where the method has others."""
+    own = section.run.own_settings()
+    rows: dict[str, Summary] = {}
+    for one in section.summaries:
+        is_own = all(value == own[name] for name, value in one.run.settings().items() if name != "tasks")
+        name = one.run.method if is_own and one.run.method not in rows else one.label
+        rows[name] = one
+    return rows
 
 
 def _cell(summary: Summary) -> str:
@@ -141,10 +154,12 @@ def _tally(verdicts: Sequence[Verdict]) -> str:
     if not verdicts:
         return ""
     counts = Counter(verdict.outcome for verdict in verdicts)
+    smaller = Counter(verdict.outcome for verdict in verdicts if verdict.is_smaller)
     plurals: dict[Outcome, str] = {"holds": "hold", "does not hold": "do not hold", "undecided": "undecided"}
     items = "".join(
         f'<li class="{_class(outcome)}"><b>{counts[outcome]}</b> '
-        f'<span><span aria-hidden="true">{OUTCOMES[outcome]}</span> {plural}</span></li>'
+        f'<span><span aria-hidden="true">{OUTCOMES[outcome]}</span> {plural}'
+        f"{f'<small>{smaller[outcome]} at a smaller scale</small>' if smaller[outcome] else ''}</span></li>"
         for outcome, plural in plurals.items()
     )
     return f'<aside class="tally"><h3><a href="#claims">The paper\'s claims</a></h3><ul>{items}</ul></aside>'
@@ -164,7 +179,8 @@ def _claims(verdicts: Sequence[Verdict]) -> str:
     rows = "".join(
         f'<tr data-outcome="{one.outcome}"><th scope="row" data-value="{index}">{escape(one.claim)}</th>'
         f"<td><details><summary>{escape(one.text)}</summary>{_findings(one)}</details></td>"
-        f'<td data-value="{order.index(one.outcome)}">{_outcome(one.outcome)}</td></tr>'
+        f'<td data-value="{order.index(one.outcome)}">{_outcome(one.outcome)}'
+        f"{'<small>at a smaller scale than the paper</small>' if one.is_smaller else ''}</td></tr>"
         for index, one in enumerate(verdicts)
     )
     heads = sortable_heads(("claim", "text", "outcome"))

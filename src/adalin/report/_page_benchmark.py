@@ -10,9 +10,11 @@ import numpy as np
 from adalin.report._page_data import Section
 from adalin.report._page_html import scrolling, signed, sort_key, sortable_heads, spelled, swatch, words
 from adalin.report._page_origin import origin
-from adalin.report._statistics import MARGIN, Interval, plasticity_slope
+from adalin.report._statistics import MARGIN, Interval, plasticity
+from adalin.report._style import Style
 from adalin.report._summary import Summary, Values
-from adalin.report._table import short_number
+from adalin.report._table import mean_text
+from adalin.report._table import spread as spread_text
 
 MISSING = (math.nan, "&ndash;")
 
@@ -32,16 +34,19 @@ class Fate:
 
 
 def fate_of(summary: Summary) -> Fate:
-    if all(result.state == "diverged" for result in summary.results):
+    diverged = sum(result.state == "diverged" for result in summary.results)
+    if diverged == len(summary.results):
         return Fate("diverged")
-    slope = plasticity_slope(summary.scores()) if summary.tasks > 1 else None
-    if slope is None or math.isnan(slope.value):
+    if summary.tasks < 2:
         return Fate("unfinished")
-    if slope.high < -MARGIN:
-        return Fate("loses", slope)
-    if slope.low < -MARGIN or any(result.state == "diverged" for result in summary.results):
-        return Fate("unclear", slope)
-    return Fate("gains" if slope.low > MARGIN else "keeps", slope)
+    found = plasticity(summary.scores(), chance=summary.run.chance, diverged=diverged)
+    if math.isnan(found.change.value):
+        return Fate("unfinished")
+    if found.lost:
+        return Fate("loses", found.change)
+    if not found.kept:
+        return Fate("unclear", found.change)
+    return Fate("gains" if found.change.low > MARGIN else "keeps", found.change)
 
 
 def benchmark_part(section: Section, number: int) -> str:
@@ -52,8 +57,8 @@ def benchmark_part(section: Section, number: int) -> str:
     metrics = "".join(f'<option value="{escape(name)}">{words(name)}</option>' for name in section.metrics)
     methods = "".join(
         f'<button type="button" class="method" data-setting="{index}" aria-pressed="true">'
-        f"{swatch(one.results[0].run.method)}{escape(one.label)}</button>"
-        for index, one in enumerate(section.summaries)
+        f"{swatch(style)}{escape(one.label)}</button>"
+        for index, (one, style) in enumerate(zip(section.summaries, section.styles, strict=True))
     )
     name, about, source = escape(section.run.benchmark), escape(section.run.about), escape(section.source)
     return (
@@ -65,8 +70,8 @@ def benchmark_part(section: Section, number: int) -> str:
         '<button type="button" class="every">all methods</button><button type="button" class="none">none</button></div>'
         f'<div class="controls methods" role="group" aria-label="Methods">{methods}</div>'
         f'<div class="chart curves" role="img" aria-label="Curves over tasks on {name}; a table follows"></div>'
-        '<p class="hint">Line: mean over seeds; band: one standard deviation; '
-        'crossed circle: a seed diverged. <span class="about-metric"></span></p>'
+        '<p class="hint">Line: mean over seeds; band: one standard deviation; crossed circle: a seed diverged, and has '
+        'an accuracy of 0 from there on. <span class="about-metric"></span></p>'
         f"{_results(section)}{_maps()}{origin(section)}</section>"
     )
 
@@ -89,7 +94,10 @@ def _results(section: Section) -> str:
     columns = ["method", "seeds", "tasks", "first task", "last task", "all tasks"]
     columns += [f"{words(run.test_score).partition(' ')[0]}, all tasks"] if tested else []
     columns += ["slope"] if run.shows_plasticity else []
-    rows = "".join(_row(summary, tested, run.shows_plasticity) for summary in section.summaries)
+    rows = "".join(
+        _row(summary, style, tested, run.shows_plasticity)
+        for summary, style in zip(section.summaries, section.styles, strict=True)
+    )
     slope = " Slope: the last tasks (up to five) minus the first ones, with its 95 % interval."
     table = (
         f'<table class="results sortable"><caption>{words(run.score).capitalize()}, mean over seeds ± standard '
@@ -99,7 +107,7 @@ def _results(section: Section) -> str:
     return scrolling(table, f"Results on {run.benchmark}")
 
 
-def _row(summary: Summary, tested: bool, with_slope: bool) -> str:
+def _row(summary: Summary, style: Style, tested: bool, with_slope: bool) -> str:
     cells: list[tuple[float, str]] = [
         (len(summary.seeds), spelled(summary.seeds)),
         (summary.tasks, str(summary.tasks)),
@@ -119,7 +127,7 @@ def _row(summary: Summary, tested: bool, with_slope: bool) -> str:
     numbers = "".join(f'<td data-value="{sort_key(value)}">{text}</td>' for value, text in cells)
     label = escape(summary.label)
     return (
-        f'<tr><th scope="row" data-value="{label}">{swatch(summary.results[0].run.method)}{label}</th>{numbers}'
+        f'<tr><th scope="row" data-value="{label}">{swatch(style)}{label}</th>{numbers}'
         f"<td>{escape(_state(summary))}</td></tr>"
     )
 
@@ -129,9 +137,7 @@ def number(values: Values, *, spread: bool = False) -> tuple[float, str]:
     finite = values[np.isfinite(values)]
     if not len(finite):
         return MISSING
-    mean = float(finite.mean())
-    deviation = f" ± {short_number(finite.std(ddof=1), like=mean)}" if spread and len(finite) > 1 else ""
-    return mean, f"{short_number(mean)}{deviation}"
+    return float(finite.mean()), spread_text(finite) if spread else mean_text(finite)
 
 
 def _state(summary: Summary) -> str:

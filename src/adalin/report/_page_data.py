@@ -3,12 +3,13 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from adalin.metrics import metrics
-from adalin.report._style import style_of
+from adalin.report._style import Style, styles_of
 from adalin.report._summary import Summary
 from adalin.training import AnyRun
 
@@ -23,6 +24,8 @@ SYMBOLS = {
     "*": "star",
 }
 """matplotlib's markers in plotly's words."""
+COUNTS = {"task", "env_step"}
+"""Numbers of a row that say where it is, not what was measured."""
 MAPS = ("alpha", "saturation")
 COLUMNS, MIN_COLUMNS, ENOUGH_MAPS = 125, 25, 12
 """A heat map has at most that many tasks; fewer where there are more maps than that, so that the page stays small."""
@@ -42,11 +45,16 @@ class Section:
     def bundled(self) -> bool:
         return "bundled" in self.source
 
+    @cached_property
+    def styles(self) -> list[Style]:
+        """One for each summary."""
+        return styles_of([summary.run.method for summary in self.summaries])
+
     @property
     def metrics(self) -> list[str]:
         """Those with a number per task: the score, then in the registry's order, then others by name."""
         rows = (row for summary in self.summaries for result in summary.results for row in result.rows)
-        found = {name for row in rows for name, value in row.items() if _is_number(value)} - {"task"}
+        found = {name for row in rows for name, value in row.items() if _is_number(value)} - COUNTS
         known = [name for name in (self.run.score, self.run.test_score, *metrics()) if name in found]
         return list(dict.fromkeys(known)) + sorted(found - set(known))
 
@@ -78,8 +86,7 @@ def _section_data(section: Section) -> dict[str, Any]:
     names = section.metrics
     columns = max(MIN_COLUMNS, COLUMNS * ENOUGH_MAPS // max(ENOUGH_MAPS, len(section.summaries)))
     settings = []
-    for summary in section.summaries:
-        style = style_of(summary.results[0].run.method)
+    for summary, style in zip(section.summaries, section.styles, strict=True):
         settings.append(
             {
                 "label": summary.label,
@@ -100,7 +107,7 @@ def _section_data(section: Section) -> dict[str, Any]:
 
 
 def _curves(summary: Summary, metric: str) -> list[list[float | None]]:
-    return [[significant(value) for value in line] for line in summary.values(metric).tolist()]
+    return [[significant(value) for value in line] for line in summary.scores(metric).tolist()]
 
 
 def _maps(summary: Summary, columns: int) -> dict[str, Any] | None:

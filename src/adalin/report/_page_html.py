@@ -6,15 +6,14 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-from adalin.report._style import style_of
+from adalin.report._style import Style
 
 DASHES = {"solid": "", "dash": "7 4", "dot": "2 4", "dashdot": "7 3 2 3"}
 """Our names for dashes as SVG's lengths."""
 
 
-def swatch(method: str) -> str:
-    """The line that stands for a method in the charts."""
-    style = style_of(method)
+def swatch(style: Style) -> str:
+    """The line that stands for a setting in the charts."""
     return (
         f'<svg class="swatch" style="--colour:{style.colour}" width="26" height="8" aria-hidden="true">'
         f'<line x1="1" y1="4" x2="25" y2="4" stroke-dasharray="{DASHES[style.dash]}"/></svg>'
@@ -46,9 +45,12 @@ def words(name: str) -> str:
 
 
 def plain(value: Any) -> str:
+    """As text, to be escaped."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else escape(str(value))
+    if value is None:
+        return "none"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def signed(value: float) -> str:

@@ -23,7 +23,9 @@ def origin(section: Section) -> str:
         settings = members[0].run.settings()
         methods = [one.results[0].run.method for one in members]
         cells = "".join(
-            f"<td>{plain(value)}</td>" if value == own[name] else f"<td><strong>{plain(value)}</strong></td>"
+            f"<td>{escape(plain(value))}</td>"
+            if value == own[name]
+            else f"<td><strong>{escape(plain(value))}</strong></td>"
             for name, value in settings.items()
         )
         seeds = sorted(members[0].seeds)

@@ -12,6 +12,10 @@ Values = NDArray[np.float64]
 MARGIN = 0.05
 """Plasticity is lost if accuracy falls by five points. Windows of tasks with easier or harder classes differ by less;
 the losses that the paper calls severe are of tens of points."""
+LEAST_TASKS = 10
+"""Within so many tasks ReLU loses its plasticity on random labels; fewer say nothing."""
+NEAR_CHANCE = 0.1
+"""Above chance; a network that still learns is far beyond it on all five benchmarks."""
 RESAMPLES = 2000
 """The ends of a 95 % interval then move by a few percent of its width between random states."""
 FLIPS = 2**14
@@ -33,6 +37,18 @@ class Interval:
     def __truediv__(self, scale: float) -> "Interval":
         assert scale > 0, "a negative number would swap the ends"
         return Interval(self.value / scale, self.low / scale, self.high / scale)
+
+
+@dataclass(frozen=True)
+class Plasticity:
+    """What became of it: `kept`, `lost`, or neither for certain."""
+
+    change: Interval
+    """From the first tasks to the last."""
+    end: Interval
+    """Accuracy in the last tasks."""
+    kept: bool
+    lost: bool
 
 
 def bootstrap_mean(values_per_seed: Values, level: float = 0.95) -> Interval:
@@ -69,12 +85,32 @@ def plasticity_slope(values: Values, window: int | None = None, level: float = 0
     Seeds, and tasks in both windows, are resampled. What rises first and falls back to where it began has lost nothing
     by this measure. Of runs that diverged it needs the `Summary.scores`.
     """
-    window = end_window(values.shape[1]) if window is None else window
-    first, last = values[:, :window], values[:, -window:]
-    rng = np.random.default_rng(0)
-    seeds = _draw_seeds(values, rng)
-    draws = _resampled_means(last, seeds, 1, rng) - _resampled_means(first, seeds, 1, rng)
-    return _interval(float(last.mean() - first.mean()), draws, level)
+    first, last, first_draws, last_draws = _ends(values, window)
+    return _interval(last - first, last_draws - first_draws, level)
+
+
+def relative_change(values: Values, window: int | None = None, level: float = 0.95) -> Interval:
+    """The same as a share of what it was in the first tasks, for metrics that are positive."""
+    first, last, first_draws, last_draws = _ends(values, window)
+    return _interval(last / first - 1, last_draws / first_draws - 1, level)
+
+
+def plasticity(accuracy: Values, *, chance: float, diverged: int) -> Plasticity:
+    """Whether (seeds, tasks) of online accuracy show that plasticity was kept or lost; `diverged` of the seeds did."""
+    change = plasticity_slope(accuracy)
+    end = hierarchical_bootstrap(accuracy[:, -end_window(accuracy.shape[1]) :])
+    enough = accuracy.shape[1] >= LEAST_TASKS
+    # A run that diverges in the first task is as bad at the end as at the start, and one that never learned too.
+    kept = enough and change.low > -MARGIN and not diverged and end.low > chance + NEAR_CHANCE
+    lost = enough and (change.high < -MARGIN or diverged >= len(accuracy))
+    return Plasticity(change, end, kept, lost)
+
+
+def fall_from_best(values: Values) -> float:
+    """How far the mean of the last tasks is below that of the best so many tasks in a row; 0 if they are the best."""
+    window = end_window(values.shape[1])
+    means = sliding_window_view(values.mean(0), window).mean(-1)
+    return float(means.max() - means[-1])
 
 
 def paired_test(a: Values, b: Values) -> float:
@@ -95,6 +131,16 @@ def paired_test(a: Values, b: Values) -> float:
     # The data as they are must count among those as extreme, also after rounding.
     extreme = int((np.abs(signs @ units) >= abs(units.sum()) * (1 - 1e-9)).sum())
     return extreme / len(signs) if exact else (extreme + 1) / (len(signs) + 1)
+
+
+def _ends(values: Values, window: int | None) -> tuple[float, float, Values, Values]:
+    """Means of the first and the last tasks, and those of resampled seeds and tasks."""
+    window = end_window(values.shape[1]) if window is None else window
+    first, last = values[:, :window], values[:, -window:]
+    rng = np.random.default_rng(0)
+    seeds = _draw_seeds(values, rng)
+    last_draws, first_draws = (_resampled_means(one, seeds, 1, rng) for one in (last, first))
+    return float(first.mean()), float(last.mean()), first_draws, last_draws
 
 
 def _draw_seeds(values: Values, rng: np.random.Generator) -> NDArray[np.int64]:

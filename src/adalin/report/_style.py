@@ -1,7 +1,8 @@
 """One colour, dash and marker per method, in every figure and on the page."""
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 BLUE, VERMILION, GREEN, PINK, ORANGE, SKY, PURPLE, GREY, OLIVE, WINE = (
     "#0072B2",
@@ -55,6 +56,15 @@ STYLES = {
     "leaky_relu": Style(VERMILION, "dash", "P"),
     "prelu": Style(GREY, "dash", "X"),
 }
+
+
+def styles_of(methods: Sequence[str]) -> list[Style]:
+    """Of the methods of settings that are shown together: those of one method are told apart by their dashes."""
+    styles = []
+    for index, method in enumerate(methods):
+        style, before = style_of(method), list(methods[:index]).count(method)
+        styles.append(replace(style, dash=DASHES[(DASHES.index(style.dash) + before) % len(DASHES)]))
+    return styles
 
 
 def style_of(method: str) -> Style:

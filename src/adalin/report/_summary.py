@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from adalin.training import AnyRun, Result
 
 Values = NDArray[np.float64]
+SWEEP_SEEDS = (0, 1, 2)
+"""Hyper-parameters are chosen on these, and no result is reported on them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +55,15 @@ class Summary:
                     line[task] = value
         return table
 
-    def scores(self, metric: str | None = None) -> Values:
-        """The same, but a run that diverged has an accuracy of 0 from there on: it learns nothing more."""
+    def scores(self, metric: str | None = None, tasks: int | None = None) -> Values:
+        """The same, but a run that diverged has an accuracy of 0 from there on, also in more tasks than any has.
+
+        It learns nothing more.
+        """
         metric = metric or self.run.score
-        values = self.values(metric)
-        if metric.endswith("accuracy") and np.isfinite(values).any():
+        values = np.full((len(self.results), tasks or self.tasks), np.nan)
+        values[:, : self.tasks] = self.values(metric)
+        if metric.endswith("accuracy") and (tasks or np.isfinite(values).any()):
             diverged = [result.state == "diverged" for result in self.results]
             values[diverged] = fill_diverged(values[diverged])
         return values
@@ -90,12 +96,24 @@ def mean_and_deviation(values: Values) -> tuple[Values, Values]:
 
 
 def summarise(results: Sequence[Result]) -> list[Summary]:
-    """One summary per setting, in the order in which they appear; a method with several is named with what differs."""
+    """One summary per setting, in the order in which they appear; a method with several is named with what differs.
+
+    Seeds that choose hyper-parameters are never pooled with those that results are reported on: a setting that has both
+    gets two summaries, that of the choosing seeds second.
+    """
     settings: dict[Path, list[Result]] = {}
     for result in results:
         settings.setdefault(result.run.folder.parent, []).append(result)
     labels = label_runs([members[0].run for members in settings.values()])
-    return [Summary(labels[folder], members) for folder, members in settings.items()]
+    summaries = []
+    for folder, members in settings.items():
+        choosing = [result for result in members if result.run.seed in SWEEP_SEEDS]
+        reported = [result for result in members if result.run.seed not in SWEEP_SEEDS]
+        summaries.append(Summary(labels[folder], reported or choosing))
+        if reported and choosing:
+            seeds = ", ".join(str(result.run.seed) for result in choosing)
+            summaries.append(Summary(f"{labels[folder]} (seeds {seeds})", choosing))
+    return summaries
 
 
 def label_runs(runs: Sequence[AnyRun]) -> dict[Path, str]:

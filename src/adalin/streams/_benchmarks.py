@@ -38,6 +38,8 @@ class Benchmark:
     grows: bool = False
     """A task has the images of all tasks before it, too."""
     max_tasks: int | None = None
+    chance: float = 0.1
+    """Accuracy of a constant answer in a task; of ten classes by default."""
     paper: str = ""
 
     def __post_init__(self) -> None:
@@ -131,6 +133,7 @@ for _benchmark in (
         epochs=20,
         images=2_500,
         max_tasks=20,
+        chance=0.2,
         paper=_KUMAR,
     ),
     Benchmark(

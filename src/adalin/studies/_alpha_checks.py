@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from adalin.methods import Method
 from adalin.models import make_model
-from adalin.report._statistics import Interval, Values, bootstrap_mean
+from adalin.report._statistics import LEAST_TASKS, Interval, Values, bootstrap_mean
 from adalin.report._verdict import Outcome
-from adalin.studies._book import LEAST_TASKS, Book, MissingError
+from adalin.studies._book import Book, MissingError
 from adalin.studies._checks import Check, within
 
 SATURATED, UNSATURATED = 0.5, 0.1

@@ -10,18 +10,16 @@ import numpy as np
 from adalin.data._digits import SHA256 as DIGITS
 from adalin.methods import Method
 from adalin.methods._activations import AdaLin, NoGate
-from adalin.report._summary import Summary, Values, fill_diverged
+from adalin.report._statistics import LEAST_TASKS
+from adalin.report._summary import SWEEP_SEEDS, Summary, Values
+from adalin.report._verdict import SMALLER
 from adalin.rl import SACRun
 from adalin.streams import Benchmark, get_benchmark
-from adalin.studies._paper import SWEEP_SEEDS, hyper_parameters
+from adalin.studies._paper import hyper_parameters
 from adalin.training import Result, Run
 
-LEAST_TASKS = 10
-"""Within so many tasks ReLU loses its plasticity on random labels; fewer say nothing."""
 LEAST_SEEDS = 2
 """One does not tell how much seeds differ."""
-SMALLER = "not the paper's scale"
-"""Begins the part of a note that says in what runs are less than the paper's."""
 
 
 class MissingError(Exception):
@@ -39,12 +37,15 @@ class Evidence:
     """How many runs of each method."""
     note: str
     """How much it is, and in what it is less than the paper's."""
-    has_fewer_tasks: bool = False
-    """Than the paper."""
+
+    @property
+    def is_smaller(self) -> bool:
+        """Than the paper's."""
+        return SMALLER in self.note
 
 
 class Book:
-    """Those summaries that have the paper's hyper-parameters; of seeds, those that chose none of them, if there are."""
+    """Those summaries that have the paper's hyper-parameters."""
 
     def __init__(self, summaries: Sequence[Summary]) -> None:
         on_streams = [summary for summary in summaries if isinstance(summary.run, Run)]
@@ -53,15 +54,8 @@ class Book:
         self.sac = [Summary(one.label, begun) for one in of_sac if (begun := _begun(one))]
         """Those of SAC."""
 
-    def find(self, benchmark: str, method: str) -> Summary | None:
-        """A method at the scale nearest to the paper's, with the most tasks; None if it was not run."""
-        try:
-            return self.find_all(benchmark, [method])[0]
-        except MissingError:
-            return None
-
     def find_all(self, benchmark: str, methods: Sequence[str]) -> list[Summary]:
-        """Like `find`, at one scale for all, so that they can be compared."""
+        """Methods at the scale nearest to the paper's, the same for all so that they can be compared."""
         wanted = [_canonical(method) for method in methods]
         scales: dict[tuple[Any, ...], dict[str, Summary]] = {}
         for summary in self._summaries:
@@ -88,15 +82,17 @@ class Book:
         if len(seeds) < LEAST_SEEDS:
             raise MissingError(f"{len(seeds)} seeds for {', '.join(methods)} on {benchmark}; {LEAST_SEEDS} are needed")
         lines = [[summary.seeds.index(seed) for seed in seeds] for summary in summaries]
-        tables = [_table(summary, metric)[line, :tasks] for summary, line in zip(summaries, lines, strict=True)]
+        tables = [
+            summary.scores(metric, _length(summary))[line, :tasks]
+            for summary, line in zip(summaries, lines, strict=True)
+        ]
         usable = [bool(np.isfinite([table[line] for table in tables]).all()) for line in range(len(seeds))]
         if sum(usable) < LEAST_SEEDS:
             raise MissingError(f"no {metric} of {', '.join(methods)} in every task on {benchmark}")
         diverged = [sum(result.state == "diverged" for result in summary.results) for summary in summaries]
         seeds = [seed for seed, use in zip(seeds, usable, strict=True) if use]
         note = _note(summaries[0], seeds, tasks, sum(diverged))
-        fewer = tasks < _benchmark(summaries[0]).tasks
-        return Evidence([table[usable] for table in tables], seeds, diverged, note, fewer)
+        return Evidence([table[usable] for table in tables], seeds, diverged, note)
 
 
 def _begun(summary: Summary) -> list[Result]:
@@ -105,8 +101,7 @@ def _begun(summary: Summary) -> list[Result]:
 
 
 def _for_claims(summary: Summary) -> Summary | None:
-    started = _begun(summary)
-    results = [result for result in started if result.run.seed not in SWEEP_SEEDS] or started
+    results = _begun(summary)
     config, benchmark = summary.config, _benchmark(summary)
     paper = {"inputs": "unit", "init": "default", "clip": benchmark.clip, "preset": "plain", "precision": "float32"}
     if _has_papers_network(summary):  # a smaller one has hyper-parameters of its own
@@ -157,15 +152,6 @@ def _length(summary: Summary) -> int:
     if all(result.state == "diverged" for result in summary.results):
         return max(result.run.tasks for result in summary.results)
     return summary.tasks
-
-
-def _table(summary: Summary, metric: str) -> Values:
-    values = np.full((len(summary.results), _length(summary)), np.nan)
-    values[:, : summary.tasks] = summary.values(metric)
-    if metric.endswith("accuracy"):
-        diverged = [result.state == "diverged" for result in summary.results]
-        values[diverged] = fill_diverged(values[diverged])
-    return values
 
 
 def _note(summary: Summary, seeds: Sequence[int], tasks: int, diverged: int) -> str:

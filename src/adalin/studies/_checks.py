@@ -9,21 +9,21 @@ import numpy as np
 
 from adalin.report._statistics import (
     MARGIN,
+    NEAR_CHANCE,
     Interval,
     Values,
     bootstrap_mean,
     end_window,
+    fall_from_best,
     hierarchical_bootstrap,
     paired_test,
-    plasticity_slope,
+    plasticity,
+    relative_change,
 )
 from adalin.report._verdict import Finding, Outcome, all_of
+from adalin.streams import get_benchmark
 from adalin.studies._book import Book, MissingError
 
-NEAR_CHANCE = 0.1
-"""Above chance; a network that still learns is far beyond it on all five benchmarks."""
-CHANCE = {"class-split-cifar100": 0.2}
-"""Accuracy of a constant answer: there a task has five classes; everywhere else ten."""
 NOTICEABLE = 0.005
 """A lead that is certainly less than half a point, and perhaps none, is none."""
 ALIKE = 0.02
@@ -65,15 +65,16 @@ class Plasticity(Check):
 
     def measure(self, book: Book) -> tuple[Outcome, str]:
         evidence = book.read(self.benchmark, [self.method])
-        values, diverged = evidence.values[0], evidence.diverged[0]
-        slope, last = plasticity_slope(values), _last(values)
-        # A run that diverges in the first task is as bad at the end as at the start, and one that never learned too.
-        kept = slope.low > -MARGIN and not diverged and last.low > _near_chance(self.benchmark)
-        lost = slope.high < -MARGIN or diverged >= len(values)
-        outcome: Outcome = "undecided" if not (kept or lost) else "holds" if kept == self.kept else "does not hold"
-        if kept and not self.kept and evidence.has_fewer_tasks:
-            outcome = "undecided"  # it may come later
-        return outcome, f"change {slope} to {last}; {evidence.note}"
+        values, chance = evidence.values[0], get_benchmark(self.benchmark).chance
+        found, fall = plasticity(values, chance=chance, diverged=evidence.diverged[0]), fall_from_best(values)
+        decided = found.kept or found.lost
+        outcome: Outcome = "undecided" if not decided else "holds" if found.kept == self.kept else "does not hold"
+        numbers = f"change {found.change} to {found.end}"
+        if found.kept and fall > MARGIN:
+            numbers += f", which is {fall:.3f} below its best tasks"
+        if found.kept and evidence.is_smaller and (fall > MARGIN or not self.kept):
+            outcome = "undecided"  # the loss may come later
+        return outcome, f"{numbers}; {evidence.note}"
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class Collapses(Check):
         last = _last(values)
         outcome = within(last, high=limit)
         numbers = f"accuracy {last} in the last tasks, near chance below {limit:.1f}"
-        if outcome == "does not hold" and evidence.has_fewer_tasks:
+        if outcome == "does not hold" and evidence.is_smaller:
             outcome = "undecided"  # it may come later
         learned = np.flatnonzero(values.mean(0) >= limit)
         if outcome == "holds" and not len(learned):
@@ -186,10 +187,11 @@ class Changes(Check):
     def measure(self, book: Book) -> tuple[Outcome, str]:
         evidence = book.read(self.benchmark, [self.method], self.metric)
         values = evidence.values[0]
-        start = float(values[:, : end_window(values.shape[1])].mean())
-        if start <= 0:
-            raise MissingError(f"{_words(self.metric)} is {start:.3f} at the start: nothing to compare with")
-        change = plasticity_slope(values) / start
+        first = values[:, : end_window(values.shape[1])]
+        start = float(first.mean())
+        if (first <= 0).any():
+            raise MissingError(f"{_words(self.metric)} is {first.min():.3f} at the start: nothing to compare with")
+        change = relative_change(values)
         outcome = within(change, high=self.by) if self.by < 0 else within(change, low=self.by)
         return outcome, f"relative change {change} from {start:.3f}; {evidence.note}"
 
@@ -219,7 +221,7 @@ class Comparable(Check):
 
 @dataclass(frozen=True)
 class Closer(Check):
-    """A method falls less short of a reference than another one does; above the reference is as good as on it."""
+    """A method is above a reference, or falls less short of it than another one does."""
 
     benchmark: str
     method: str
@@ -229,8 +231,8 @@ class Closer(Check):
 
     @property
     def statement(self) -> str:
-        closer = f"{_words(self.metric)} of {self.method} stays closer to that of {self.reference}"
-        return f"{closer} than that of {self.other} on {self.benchmark}"
+        closer = f"{_words(self.metric)} of {self.method} stays above that of {self.reference}"
+        return f"{closer}, or closer to it than that of {self.other}, on {self.benchmark}"
 
     def measure(self, book: Book) -> tuple[Outcome, str]:
         evidence = book.read(self.benchmark, [self.method, self.other, self.reference], self.metric)
@@ -239,7 +241,8 @@ class Closer(Check):
         means = (
             f"{self.method} {own.mean():.3f}, {self.other} {other.mean():.3f}, {self.reference} {reference.mean():.3f}"
         )
-        return within(gain, low=0), f"{means}; closer by {gain}; {evidence.note}"
+        above = within(hierarchical_bootstrap(own - reference), low=0) == "holds"
+        return "holds" if above else within(gain, low=0), f"{means}; closer by {gain}; {evidence.note}"
 
 
 @dataclass(frozen=True)
@@ -279,7 +282,7 @@ def _last(values: Values) -> Interval:
 
 
 def _near_chance(benchmark: str) -> float:
-    return CHANCE.get(benchmark, 0.1) + NEAR_CHANCE
+    return get_benchmark(benchmark).chance + NEAR_CHANCE
 
 
 def _words(metric: str) -> str:

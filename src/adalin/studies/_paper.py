@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from adalin.report._summary import SWEEP_SEEDS as SWEEP_SEEDS
+
 MAIN_BENCHMARKS = (
     "permuted-mnist",
     "class-split-cifar100",
@@ -12,8 +14,6 @@ MAIN_BENCHMARKS = (
 """Of the main figure."""
 MAIN_METHODS = ("baseline", "adalin", "fourier", "crelu", "linear", "scratch", "l2", "shrink-perturb")
 """Of the main figure."""
-SWEEP_SEEDS = (0, 1, 2)
-"""Hyper-parameters are chosen on these, and no result is reported on them."""
 REPORT_SEEDS = (3, 4, 5)
 """Results are reported on these."""
 

@@ -11,7 +11,6 @@ from adalin.report import Picture, Summary, Verdict, by_benchmark, duration, sav
 from adalin.report._page_origin import short_commits
 from adalin.report._statistics import plasticity_slope
 from adalin.report._table import mean_text, spread
-from adalin.studies._book import SMALLER
 from adalin.studies._claims import judge_claims
 from adalin.studies._paper import PAPER_HOURS
 from adalin.training import Result
@@ -52,7 +51,7 @@ def write_markdown(results: Sequence[Result], path: Path) -> None:
     after = rest.split(end)[1]
     verdicts = judge_claims(_summaries(results))
     if marks == VERDICTS:
-        tables = _table(("claim", "verdict"), [[f"{one.claim}. {one.text}", _outcome(one)] for one in verdicts])
+        tables = _table(("claim", "verdict"), [[f"{one.claim}. {one.text}", str(one)] for one in verdicts])
     else:
         tables = "\n\n".join((_claims_table(verdicts), *_accuracy_tables(results), _cost_table(results)))
     path.write_bytes(f"{before}{start}\n\n{tables}\n\n{end}{after}".encode())
@@ -89,15 +88,6 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
 
 
-def _outcome(verdict: Verdict) -> str:
-    if verdict.outcome == "undecided":
-        return verdict.outcome
-    smaller = [SMALLER in one.numbers for one in verdict.findings if one.outcome == verdict.outcome]
-    # A claim holds by all of its findings, and fails by any of them.
-    is_smaller = any(smaller) if verdict.outcome == "holds" else all(smaller)
-    return f"{verdict.outcome} (at a smaller scale than the paper's)" if is_smaller else verdict.outcome
-
-
 def _claims_table(verdicts: Sequence[Verdict]) -> str:
     rows = []
     for verdict in verdicts:
@@ -105,7 +95,7 @@ def _claims_table(verdicts: Sequence[Verdict]) -> str:
         decisive = [one for one in verdict.findings if one.outcome == verdict.outcome]
         numbers = [f"{one.statement}: {one.numbers}" for one in decisive[:2]]
         more = [f"and {len(decisive) - 2} more"] * (len(decisive) > 2)
-        rows.append([verdict.claim, verdict.text, f"**{_outcome(verdict)}**", "<br>".join(numbers + more)])
+        rows.append([verdict.claim, verdict.text, f"**{verdict}**", "<br>".join(numbers + more)])
     return _table(("claim", "text", "verdict", "numbers"), rows)
 
 

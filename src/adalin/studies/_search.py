@@ -74,7 +74,8 @@ class Search:
         )[0]
         lrs, batch_sizes = (min(lrs), max(lrs)), sorted(set(batch_sizes))
         for lr, batch_size in product(lrs, batch_sizes):  # what is wrong with them is told at once
-            define_runs(benchmark, methods, SWEEP_SEEDS, data=data, **settings | {"lr": lr, "batch_size": batch_size})
+            chosen = settings | {"lr": lr, "batch_size": batch_size}
+            runs, _ = define_runs(benchmark, methods, SWEEP_SEEDS, data=data, **chosen)
         self._trials, self.folder = trials, out / ".search"
         self.folder.mkdir(parents=True, exist_ok=True)
         self._space: dict[str, Any] = {
@@ -83,12 +84,9 @@ class Search:
         }
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         storage = optuna.storages.JournalStorage(JournalFileBackend(str(self.folder / "journal.log")))
-        # Also where it searches: Optuna does not let a study's choices change.
-        scope = " ".join(
-            f"{name}={value}"
-            for name, value in (*sorted(settings.items()), ("lr", lrs), ("batch_size", batch_sizes))
-            if value is not None
-        )
+        # Also where it searches, as Optuna does not let a study's choices change, and on what.
+        searched = {**dict(sorted(settings.items())), "lr": lrs, "batch_size": batch_sizes, "data": runs[0].data}
+        scope = " ".join(f"{name}={value}" for name, value in searched.items() if value is not None)
         self._studies = {
             method: optuna.create_study(
                 storage=storage,

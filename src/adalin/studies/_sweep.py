@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from adalin.report import Summary, summarise
-from adalin.report._summary import fill_diverged
 from adalin.streams import get_benchmark
 from adalin.studies._paper import REPORT_SEEDS, SWEEP_SEEDS, hyper_parameters
 from adalin.training import Result, Run, define_runs
@@ -50,9 +48,7 @@ class Trial:
         if any(result.state == "unfinished" for result in self.summary.results):
             return None
         tasks = max(result.run.tasks for result in self.summary.results)
-        values = np.full((len(self.summary.results), tasks), np.nan)
-        values[:, : self.summary.tasks] = self.summary.values()
-        return float(fill_diverged(values).mean())
+        return float(self.summary.scores(tasks=tasks).mean())
 
     @property
     def diverged(self) -> int:

@@ -117,6 +117,11 @@ class AnyRun(ABC):
         """Whether its tasks are equally hard, so that a score that falls means that it learns less."""
 
     @property
+    def chance(self) -> float:
+        """Score of a constant answer."""
+        return 0.0
+
+    @property
     @abstractmethod
     def network(self) -> str:
         """What is trained."""

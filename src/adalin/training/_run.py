@@ -172,16 +172,20 @@ class Run(AnyRun):
         return self.model or self._benchmark.model
 
     @property
+    def chance(self) -> float:
+        return self._benchmark.chance
+
+    @property
     def command(self) -> list[str]:
         name = self._benchmark.name
         return ["adalin", "run", name if get_benchmark(name) is self._benchmark else self.benchmark]
 
     def settings(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in SETTINGS}
+        return {name: getattr(self, name) for name in SETTINGS} | {"model": self.model or self._benchmark.model}
 
     def own_settings(self) -> dict[str, Any]:
         defaults = self.defaults()
-        return {name: getattr(self._benchmark, name, defaults.get(name)) for name in SETTINGS} | {"model": None}
+        return {name: getattr(self._benchmark, name, defaults.get(name)) for name in SETTINGS}
 
     @property
     def disk_bytes(self) -> int:

@@ -140,10 +140,10 @@ function curveTraces(setting, metric, showSeeds) {
     hovertemplate: "%{y:.4~g} ± %{customdata:.2~g}",
   });
   if (setting.diverged.length) {
-    // A seed that diverged has no more numbers: its mark stands where its line ends.
+    // The mark of a seed that diverged is at the height of its last number.
     const ends = setting.diverged.map(end => {
       const line = lines[setting.seeds.indexOf(end.seed)] ?? [];
-      return { ...end, value: line.filter(isNumber).at(-1) ?? 0 };
+      return { ...end, value: line.slice(0, end.task - 1).filter(isNumber).at(-1) ?? 0 };
     });
     traces.push({
       meta: meta("diverged"), type: "scatter", mode: "markers", name: `${setting.label}, diverged`,
