@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from adalin.nn import (
-        Activation,
+        ActivationEntry,
         AdaLin,
         Conversion,
         CReLU,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 __all__ = [
-    "Activation",
+    "ActivationEntry",
     "AdaLin",
     "CReLU",
     "Conversion",

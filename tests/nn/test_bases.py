@@ -26,6 +26,15 @@ VARIANTS = [
 ]
 
 
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("scale", torch.tensor(2.0))
+
+    def forward(self, x):
+        return torch.tanh(self.scale * x)
+
+
 @pytest.mark.parametrize(("name", "arguments"), VARIANTS)
 @settings(max_examples=200, deadline=None)
 @given(x=st.floats(-1e6, 1e6, allow_nan=False))
@@ -137,6 +146,7 @@ def test_a_given_lipschitz_constant_wins():
         (lambda x: x.abs().clamp_min(1e-30).log(), "no finite Lipschitz constant"),
         (torch.sign, "is constant"),
         (nn.PReLU(), "has parameters of its own"),
+        (Scaled, "Scaled has buffers, which would be neither saved nor moved with the layer"),
         (lambda x: x.sin_(), "changes its input"),
         (3.0, "base must be a name"),
     ],

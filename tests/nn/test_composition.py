@@ -53,6 +53,27 @@ def test_a_lazy_layer_compiles():
     assert layer.alpha.shape == (7,)
 
 
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_compiled_autocast_sums_alphas_gradient_in_float32(backend):
+    torch._dynamo.reset()
+    layer, x, grad_y = AdaLin("tanh", 8), torch.randn(64, 8), torch.randn(64, 8)
+    compiled = torch.compile(layer, fullgraph=True, backend=backend)
+    with torch.autocast("cpu"):
+        y = compiled(x)
+    actual, expected = (torch.autograd.grad(output, layer.alpha, grad_y) for output in (y, layer(x)))
+    torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("base", [*BASES, bent])
+def test_a_trace_saves_loads_and_trains(base, tmp_path):
+    model, x = mlp(base), torch.randn(5, 6)
+    torch.jit.save(torch.jit.trace(model, x), tmp_path / "model.pt")
+    loaded, other = torch.jit.load(tmp_path / "model.pt"), torch.randn(9, 6)
+    torch.testing.assert_close(loaded(other), model(other))
+    for mine, theirs in zip(gradients(loaded, other), gradients(model, other), strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
 @pytest.mark.parametrize("base", bases())
 def test_exports_with_a_dynamic_batch(base):
     model, x = mlp(base), torch.randn(5, 6)
@@ -111,6 +132,21 @@ def test_forward_and_reverse_mode_agree(base):
         return functional_call(layer, {"alpha": alpha}, (x,))
 
     torch.testing.assert_close(jacfwd(of_alpha)(layer.alpha.detach()), jacrev(of_alpha)(layer.alpha.detach()))
+
+
+@pytest.mark.parametrize("base", [*BASES, bent])
+def test_batched_gradients_are_those_of_one_after_another(base):
+    layer, x, grads = AdaLin(base, 4), torch.randn(3, 4, requires_grad=True), torch.randn(5, 3, 4)
+    y = layer(x)
+
+    def backward(grad_y, **options):
+        return torch.autograd.grad(y, (x, layer.alpha), grad_y, retain_graph=True, **options)
+
+    expected = [torch.stack(each) for each in zip(*map(backward, grads), strict=True)]
+    for actual in (backward(grads, is_grads_batched=True), vmap(backward)(grads)):
+        torch.testing.assert_close(actual, tuple(expected))
+    jacobian = torch.autograd.functional.jacobian
+    torch.testing.assert_close(jacobian(layer, x, vectorize=True), jacobian(layer, x))
 
 
 @pytest.mark.parametrize("base", [*bases(), bent])
@@ -201,7 +237,7 @@ def test_deepcopy_is_independent():
 
 def test_meta_device():
     with torch.device("meta"):
-        model = nn.Sequential(nn.Linear(6, 8), AdaLin("tanh", 8), AdaLin("gelu"))
+        model = nn.Sequential(nn.Linear(6, 8), AdaLin("tanh", 8), AdaLin("gelu"), AdaLin(bent, 8))
     y = model(torch.empty(5, 6, device="meta", requires_grad=True))
     y.sum().backward()
     assert y.is_meta

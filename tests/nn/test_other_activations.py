@@ -92,6 +92,14 @@ def test_every_registered_activation_can_be_built_without_a_width(name):
     make_activation(name)(torch.randn(5, 6))
 
 
+@pytest.mark.parametrize("name", activations())
+def test_every_registered_activation_accepts_inplace_and_leaves_its_input(name):
+    x = torch.randn(5, 6)
+    before = x.clone()
+    make_activation(name, 6, inplace=True)(x)
+    assert torch.equal(x, before)
+
+
 def test_options_reach_the_layer():
     assert make_activation("adalin-gelu", 3, gate="linear").gate.__name__ == "linear"
     assert make_activation("adalin", 3, base="tanh").base.name == "tanh"

@@ -9,7 +9,7 @@ from adalin.nn._convert import Site as Site
 from adalin.nn._convert import convert as convert
 from adalin.nn._interpolation import Interpolation as Interpolation
 from adalin.nn._param_groups import param_groups as param_groups
-from adalin.nn._registry import Activation as Activation
+from adalin.nn._registry import ActivationEntry as ActivationEntry
 from adalin.nn._registry import activations as activations
 from adalin.nn._registry import make_activation as make_activation
 from adalin.nn._registry import register_activation as register_activation

@@ -306,9 +306,12 @@ def _from_callable(phi: Callable[[Tensor], Tensor], lipschitz: float | None) -> 
         raise ValueError(
             f"base {name} has parameters of its own, so its Lipschitz constant would move: use a fixed one"
         )
-    check_elementwise(phi, name)
-    if lipschitz is None:
-        lipschitz = estimate_lipschitz(phi, name)
+    if isinstance(phi, nn.Module) and next(phi.buffers(), None) is not None:
+        raise ValueError(f"base {name} has buffers, which would be neither saved nor moved with the layer: use numbers")
+    with torch.device("cpu"):  # whatever the default is: a network may be built on the meta device, without numbers
+        check_elementwise(phi, name)
+        if lipschitz is None:
+            lipschitz = estimate_lipschitz(phi, name)
     # A copy, because AdaLin writes into phi's result, which may be phi's input.
     return Base(name, partial(_copied, phi), partial(_derivative_of, phi), lipschitz)
 

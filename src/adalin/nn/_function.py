@@ -21,7 +21,8 @@ def adalin(x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
     """f(x), with an alpha of x's rank that broadcasts to x. The result has x's dtype; half precision uses float32."""
     if not x.is_floating_point():
         raise ValueError(f"AdaLin needs a floating-point input, not {x.dtype}")
-    if torch._C._are_functorch_transforms_active():  # torch.func differentiates and maps the plain formula by itself
+    # torch.func differentiates and maps the plain formula by itself, and torch.jit cannot save a Python function.
+    if torch._C._are_functorch_transforms_active() or torch.jit.is_tracing():  # type: ignore[attr-defined]
         return _forward(x, alpha.to(_compute_dtype(x)), base, gate).to(x.dtype)
     return _AdaLin.apply(x, alpha, base, gate)
 
@@ -44,8 +45,10 @@ class _AdaLin(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
         x, alpha = ctx.saved_tensors
         dtype = _compute_dtype(x)
-        # With gradients enabled somebody differentiates the gradient, which takes the plain formula.
-        backward = _fused.backward if ctx.fused and not torch.is_grad_enabled() else _backward
+        # With gradients enabled somebody differentiates the gradient, which takes the plain formula; so does a batch of
+        # gradients, which cannot be written into tensors without the batch.
+        plain = not ctx.fused or torch.is_grad_enabled() or _is_batched(grad)
+        backward = _backward if plain else _fused.backward
         grad_x, grad_alpha = backward(grad.to(dtype), x.to(dtype), alpha.to(dtype), ctx.base, ctx.gate)
         return grad_x.to(x.dtype), grad_alpha.to(alpha.dtype), None, None
 
@@ -71,7 +74,8 @@ def _backward(grad: Tensor, x: Tensor, alpha: Tensor, base: Base, gate: Gate) ->
 
 def _sum_to(x: Tensor, alpha: Tensor) -> Tensor:
     """The sum of x over the axes along which alpha broadcasts."""
-    if torch.compiler.is_compiling() and x.is_cpu and x.dim() == 2 and alpha.shape[0] == 1 and alpha.shape[1] > 1:
+    columns = x.is_cpu and x.dim() == 2 and alpha.shape[0] == 1 and alpha.shape[1] > 1
+    if columns and torch.compiler.is_compiling() and not torch.is_autocast_enabled("cpu"):  # that rounds products
         return x.new_ones(1, x.shape[0]) @ x  # inductor reduces columns slowly
     return x.sum_to_size(alpha.shape)
 
@@ -81,6 +85,11 @@ def _gate_value(slope: Tensor, base: Base, gate: Gate) -> Tensor:
     if base.lipschitz != 1:
         ratio = ratio * base.inverse_lipschitz[ratio.dtype]
     return gate(ratio.clamp_max(1)).detach()
+
+
+def _is_batched(x: Tensor) -> bool:
+    """Inside `torch.func.vmap`, or the older one behind `is_grads_batched` and `jacobian(vectorize=True)`."""
+    return torch._C._functorch.is_batchedtensor(x) or torch._C._functorch.is_legacy_batchedtensor(x)
 
 
 def _compute_dtype(x: Tensor) -> torch.dtype:

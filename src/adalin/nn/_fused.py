@@ -26,7 +26,7 @@ A, B, C, K = -249 / 32, -0.03728531301021576, -3.4491126537323, 623 / 4096
 
 def usable(x: Tensor) -> bool:
     """A plain eager CPU tensor without infinities and NaNs."""
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined]
+    if torch.compiler.is_compiling():
         return False
     return type(x) in (Tensor, torch.nn.Parameter) and x.device.type == "cpu" and _all_finite(x)
 

@@ -77,13 +77,15 @@ class PerNeuron(LazyModuleMixin, nn.Module):
 
     def alpha_like(self, x: Tensor) -> Tensor:
         """alpha with one axis for each of x's, so that it broadcasts along the neurons."""
-        shape, count = [1] * x.dim(), self.alpha.numel()
+        # Size.numel is an int even while torch.jit traces, which makes a tensor of every other size.
+        shape, count = [1] * x.dim(), self.alpha.shape.numel()
         if count != 1:
             axis = self._axis(x)
-            if x.shape[axis] != count:
+            width = x.shape[axis:][:1].numel()
+            if width != count:
                 raise ValueError(
                     f"{type(self).__name__} has {count} alphas, but axis {axis} of its input of shape {tuple(x.shape)} "
-                    f"has {x.shape[axis]}: set dim to the axis of the neurons, or num_parameters to their number"
+                    f"has {width}: set dim to the axis of the neurons, or num_parameters to their number"
                 )
             shape[axis] = count
         return self.alpha.view(shape)

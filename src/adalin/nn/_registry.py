@@ -16,7 +16,7 @@ from adalin.nn._per_neuron import PerNeuron
 
 
 @dataclass(frozen=True)
-class Activation:
+class ActivationEntry:
     """An entry of the registry."""
 
     build: Callable[..., nn.Module]
@@ -71,7 +71,7 @@ def make_activation(
     return activation(**options)
 
 
-def activations() -> Mapping[str, Activation]:
+def activations() -> Mapping[str, ActivationEntry]:
     """Every registered activation by name."""
     return MappingProxyType(_REGISTRY)
 
@@ -82,10 +82,10 @@ def register_activation(
     """Make an activation known by name; `build(num_parameters, dim, **options)` returns the layer."""
     if name in _REGISTRY:
         raise ValueError(f"an activation named {name!r} is registered already")
-    _REGISTRY[name] = Activation(build, summary, expansion, paper)
+    _REGISTRY[name] = ActivationEntry(build, summary, expansion, paper)
 
 
-def _fixed(name: str, num_parameters: int | None, dim: int | None, **options: Any) -> nn.Module:
+def _fixed(name: str, num_parameters: int | None, dim: int | None, inplace: bool = False, **options: Any) -> nn.Module:
     base = make_base(name, **options)  # says what is wrong with the options
     torchs = next((module for module, (known, _) in MODULES.items() if known == name), None)
     return Fixed(base) if torchs is None else torchs(**options)
@@ -117,7 +117,7 @@ PAPERS = {
 }
 ADALIN = "Razavi Rohani et al. 2025"
 
-_REGISTRY: dict[str, Activation] = {}
+_REGISTRY: dict[str, ActivationEntry] = {}
 for _name in BASES:
     register_activation(_name, partial(_fixed, _name), f"{_name}, fixed", paper=PAPERS.get(_name, ""))
 register_activation("linear", partial(_fixed, "identity"), "no activation: a deep linear network")
