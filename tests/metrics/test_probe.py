@@ -206,6 +206,20 @@ def test_a_compiled_network_is_seen_as_the_network_inside():
     assert measure(Probe(torch.compile(model), inputs, labels)) == measure(Probe(model, inputs, labels))
 
 
+@torch.no_grad()
+def test_what_is_compiled_inside_a_network_is_seen():
+    torch._dynamo.reset()
+    model, inputs, labels = metrics_oracle.mlp("relu", torch.float32)
+    first, *rest = model.eval()
+    partly = nn.Sequential(first, torch.compile(nn.Sequential(*rest), backend="eager"))
+    in_place = copy.deepcopy(model)
+    in_place.compile(backend="eager")
+    expected = measure(Probe(model, inputs, labels), ["sign_entropy", "dormant", "srank"])
+    for network in (partly, in_place):
+        network(inputs)  # compiled before there are any hooks
+        assert measure(Probe(network, inputs, labels), list(expected)) == expected
+
+
 @pytest.mark.parametrize("labels", [3, 0])
 def test_data_without_their_labels_are_refused(labels):
     with pytest.raises(ValueError, match=f"one label per input and at least one, not {labels and 4} and {labels}"):

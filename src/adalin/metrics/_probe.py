@@ -50,10 +50,10 @@ class Probe:
         for x, y in [(inputs, labels), *([test] if test else [])]:
             if len(x) != len(y) or len(x) == 0:
                 raise ValueError(f"a probe needs one label per input and at least one, not {len(x)} and {len(y)}")
-        self.model: nn.Module = getattr(model, "_orig_mod", model)  # hooks have no effect on what is compiled already
+        self.model: nn.Module = getattr(model, "_orig_mod", model)  # a compiled network, by the names it had before
         self.inputs = inputs
         self.labels = labels
-        self.test = test
+        self.test = None if test is None else (test[0], test[1].cpu())  # where test_logits are
         self.online_accuracy = online_accuracy
         self.chunk = chunk
 
@@ -132,9 +132,10 @@ class _Seen(NamedTuple):
 
 @contextmanager
 def _undisturbed(model: nn.Module, device: torch.device) -> Iterator[None]:
-    """Eval mode; afterwards every module's own mode and the random state are as before."""
+    """Eval mode, uncompiled; afterwards every module's own mode and the random state are as before."""
     modes = [(module, module.training) for module in model.modules()]
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    fork = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+    with fork, torch.compiler.set_stance("force_eager"):  # hooks have no effect on what is compiled already
         try:
             model.eval()
             yield
