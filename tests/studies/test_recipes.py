@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from adalin.methods import Method
 from adalin.metrics import metrics
-from adalin.report import summarise
+from adalin.report import SWEEP_SEEDS, summarise
 from adalin.streams import benchmarks, get_benchmark
 from adalin.studies import (
     BUDGETS,
@@ -17,7 +17,6 @@ from adalin.studies import (
     MAIN_BENCHMARKS,
     MAIN_METHODS,
     REPORT_SEEDS,
-    SWEEP_SEEDS,
     get_recipe,
     judge_claims,
     recipes,

@@ -13,12 +13,13 @@ from adalin.report._statistics import (
     paired_test,
     plasticity_slope,
 )
-from adalin.report._summary import Summary, by_benchmark, mean_and_deviation, summarise
+from adalin.report._summary import SWEEP_SEEDS, Summary, by_benchmark, mean_and_deviation, summarise
 from adalin.report._table import results_table
 from adalin.report._verdict import Finding, Verdict
 from adalin.report._watch import status_json, status_view
 
 __all__ = [
+    "SWEEP_SEEDS",
     "Finding",
     "Interval",
     "Picture",

@@ -1,7 +1,7 @@
 """Studies: the paper's experiments, one recipe each, sweeps, and what the results say about its claims."""
 
 from adalin.studies._claims import CLAIMS, Claim, judge_claims
-from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, REPORT_SEEDS, SWEEP_SEEDS, hyper_parameters
+from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, REPORT_SEEDS, hyper_parameters
 from adalin.studies._publish import publish, save_picture, write_markdown
 from adalin.studies._recipes import BUDGETS, Part, Recipe, get_recipe, recipes
 from adalin.studies._search import Point, Search
@@ -13,7 +13,6 @@ __all__ = [
     "MAIN_BENCHMARKS",
     "MAIN_METHODS",
     "REPORT_SEEDS",
-    "SWEEP_SEEDS",
     "Choice",
     "Claim",
     "Part",

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from adalin.report._summary import SWEEP_SEEDS as SWEEP_SEEDS
-
 MAIN_BENCHMARKS = (
     "permuted-mnist",
     "class-split-cifar100",

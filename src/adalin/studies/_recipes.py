@@ -10,10 +10,10 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from adalin.nn._bases import did_you_mean
-from adalin.report import summarise
+from adalin.report import SWEEP_SEEDS, summarise
 from adalin.streams import get_benchmark
 from adalin.studies._drawings import Panel, curves, derivative, heat_maps, mechanism, overhead
-from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, REPORT_SEEDS, SWEEP_SEEDS, hyper_parameters
+from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, REPORT_SEEDS, hyper_parameters
 from adalin.studies._replay_ratio import SACPart, sac_parts
 from adalin.training import AnyRun, Result, Run, define_runs
 

@@ -17,7 +17,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from adalin.studies._paper import SWEEP_SEEDS
+from adalin.report import SWEEP_SEEDS
 from adalin.studies._sweep import choose
 from adalin.training import Result, Run, define_runs
 

@@ -8,9 +8,9 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from adalin.report import Summary, summarise
+from adalin.report import SWEEP_SEEDS, Summary, summarise
 from adalin.streams import get_benchmark
-from adalin.studies._paper import REPORT_SEEDS, SWEEP_SEEDS, hyper_parameters
+from adalin.studies._paper import REPORT_SEEDS, hyper_parameters
 from adalin.training import Result, Run, define_runs
 from adalin.training._api import NOT_BEGUN
 
