@@ -116,3 +116,72 @@ def test_a_layer_norm_over_channels_first_keeps_them_first() -> None:
     model = nn.Sequential(nn.Conv2d(3, 5, 1), LayerNorm2d(5), nn.GELU(), nn.Conv2d(5, 2, 1))
     assert [(site.width, site.dim) for site in convert(model).sites] == [(5, -3)]
     assert model(images()).shape[1] == 2
+
+
+def test_an_activation_inside_a_layers_subclass_has_the_width_of_its_input() -> None:
+    class PreActivated(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return F.linear(F.relu(x), self.weight, self.bias)
+
+    original = nn.Sequential(nn.Linear(3, 4), PreActivated(4, 7), nn.Tanh(), nn.Linear(7, 2))
+    conversion = convert(original, inplace=False, init=0.0)
+    assert [(site.base, site.width, site.dim) for site in conversion.sites] == [("tanh", 7, -1), ("relu", 4, -1)]
+    assert_same(original, conversion.model, torch.randn(4, 3))
+
+
+def test_the_width_behind_a_block_that_cannot_be_traced_is_left_to_the_first_forward() -> None:
+    class Reversed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.second, self.first = nn.Linear(6, 5), nn.Linear(4, 6)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.second(self.first(x if x.sum() > 0 else -x))
+
+    original = nn.Sequential(Reversed(), nn.ReLU(), nn.Linear(5, 2))
+    conversion = convert(original, inplace=False, init=0.0)
+    assert [(site.width, site.dim) for site in conversion.sites] == [(None, -1)]
+    assert_same(original, conversion.model, vectors())
+    assert conversion.model[1].alpha.shape == (5,)
+
+
+class Rearranged(nn.Module):
+    """An activation behind operations that resize or move the axis of the neurons."""
+
+    def __init__(self, rearrange) -> None:
+        super().__init__()
+        self.one, self.two, self.image = nn.Conv1d(3, 5, 1), nn.Conv1d(3, 6, 1), nn.Conv2d(1, 5, 1)
+        self.linear, self.rearrange = nn.Linear(4, 7), rearrange
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(self.rearrange(self, x))
+
+
+@pytest.mark.parametrize(
+    ("rearrange", "width", "dim"),
+    [
+        (lambda m, x: torch.cat([m.one(x), m.two(x)], 1), 11, -2),
+        (lambda m, x: m.one(x).transpose(1, 2), 5, -1),
+        (lambda m, x: m.one(x).transpose(-1, -2), 5, -1),
+        (lambda m, x: m.linear(x).transpose(1, 2), 7, -2),
+        (lambda m, x: m.linear(x).transpose(0, 1), 7, -1),
+        (lambda m, x: torch.permute(m.linear(x), (0, 2, 1)), 7, -2),
+        (lambda m, x: m.image(x.unsqueeze(1)).permute(0, 2, 3, 1), 5, -1),
+        (lambda m, x: m.image(x.unsqueeze(1)).transpose(1, 2), 5, -2),
+        (lambda m, x: m.image(x.unsqueeze(1))[0], 5, -3),
+        (lambda m, x: m.one(x)[:, :2], 2, -2),
+        (lambda m, x: m.one(x).chunk(2, 1)[0], 3, -2),
+    ],
+)
+def test_the_axis_is_followed_through_what_resizes_or_moves_it(rearrange, width: int, dim: int) -> None:
+    original = Rearranged(rearrange)
+    conversion = convert(original, inplace=False, init=0.0, only="relu")
+    assert_same(original, conversion.model, torch.randn(2, 3, 4))
+    assert (conversion.model.relu.alpha.numel(), conversion.model.relu.dim) == (width, dim)
+
+
+def test_an_index_that_takes_an_axis_away_leaves_the_axis_to_the_first_forward() -> None:
+    conversion = convert(Rearranged(lambda m, x: m.image(x.unsqueeze(1))[:, 0]), only="relu")
+    assert [(site.width, site.dim) for site in conversion.sites] == [(None, None)]
+    conversion.model(torch.randn(2, 3, 4))
+    assert conversion.model.relu.dim == -1  # not the batch axis

@@ -118,3 +118,10 @@ def test_the_name_of_a_module_stands_for_its_hidden_activations_only() -> None:
     assert [site.name for site in convert(model, only="0.gate").sites] == ["0.gate"]
     with pytest.raises(ValueError, match="only= names nothing"):
         convert(model, only=[])
+
+
+def test_a_pattern_may_name_what_is_converted_already() -> None:
+    model = convert(mlp(), only="1").model
+    again = convert(model, only="1")
+    assert again.sites == ()
+    assert [site.name for site in convert(model, skip="1").sites] == ["3"]

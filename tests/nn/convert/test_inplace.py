@@ -78,7 +78,94 @@ class View(Nested):
         return self.out(h + torch.tanh(h))
 
 
-@pytest.mark.parametrize("module", [Nested, SecondArgument, Alias, View])
+class Shortcut(nn.Module):
+    """The shortcut is taken before the activation and read after it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.short, self.relu, self.b = nn.Linear(4, 4), nn.Identity(), nn.ReLU(inplace=True), nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.a(x)
+        i = self.short(h)
+        h = self.relu(h)
+        return self.b(h + i)
+
+
+class EmptyShortcut(Shortcut):
+    def __init__(self) -> None:
+        super().__init__()
+        self.short = nn.Sequential()
+
+
+class DropPath(nn.Module):
+    """A class of one's own, which cannot be traced and in eval mode returns its input."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * (torch.rand(len(x), 1) < 0.5) if self.training else x
+
+
+class DropPathShortcut(Shortcut):
+    def __init__(self) -> None:
+        super().__init__()
+        self.short = DropPath()
+
+
+class EarlierView(Shortcut):
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.a(x)
+        v = h[:, :2]
+        return self.b(self.relu(h)) + v
+
+
+class EarlierTranspose(Shortcut):
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.a(x)
+        v = h.T
+        before = v.sum()
+        return self.b(self.relu(h)) + v.T[:, :2] + before
+
+
+class SameTensor(Shortcut):
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.a(x)
+        i = h.add_(1)
+        return self.b(self.relu(i) + h)
+
+
+class InATuple(Shortcut):
+    def __init__(self) -> None:
+        super().__init__()
+        self.relu = InATuple.First()
+
+    class First(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.act = nn.ReLU(inplace=True)
+
+        def forward(self, pair: tuple[Tensor, Tensor]) -> Tensor:
+            return self.act(pair[0])
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.a(x)
+        return self.b(self.relu((h, x)) + h)
+
+
+class OwnState(Shortcut):
+    state: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("state", torch.randn(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.b(self.a(x) + self.relu(self.state))
+
+
+EARLIER = [Shortcut, EmptyShortcut, DropPathShortcut, EarlierView, EarlierTranspose, SameTensor, InATuple, OwnState]
+
+
+@pytest.mark.parametrize("module", [Nested, SecondArgument, Alias, View, *EARLIER])
 def test_in_place_activations_on_tensors_with_two_names_are_left_alone(module) -> None:
     model = nn.Sequential(module(), nn.ReLU(), nn.Linear(2, 2))
     conversion = convert(model, inplace=False, init=0.0)
@@ -86,3 +173,31 @@ def test_in_place_activations_on_tensors_with_two_names_are_left_alone(module) -
         reason for _, reason in conversion.skipped
     }
     assert_same(model, conversion.model, vectors())
+
+
+def test_a_traced_block_that_returns_a_new_tensor_is_no_alias() -> None:
+    class Projected(Shortcut):
+        def __init__(self) -> None:
+            super().__init__()
+            self.short = nn.Sequential(nn.Identity(), nn.Linear(4, 4), nn.Dropout(0.0))
+
+    original = Projected()
+    conversion = convert(original, inplace=False, init=0.0)
+    assert [site.name for site in conversion.sites] == ["relu"]
+    assert_same(original, conversion.model, vectors())
+
+
+def test_the_parts_of_a_recurrent_layers_output_are_no_aliases() -> None:
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell, self.relu, self.out = nn.LSTM(4, 4), nn.ReLU(inplace=True), nn.Linear(4, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            h, (state, _) = self.cell(x)
+            return self.out(self.relu(h) + state)
+
+    original = Recurrent()
+    conversion = convert(original, inplace=False, init=0.0)
+    assert [site.name for site in conversion.sites] == ["relu"]
+    assert_same(original, conversion.model, vectors())

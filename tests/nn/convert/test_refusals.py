@@ -28,6 +28,58 @@ def test_an_optional_argument_that_decides_by_its_value_is_refused_at_the_call()
         model(vectors(), how="twice")
 
 
+class Powers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor, powers: tuple[int, ...] = (1, 2)) -> Tensor:
+        x = self.fc(F.relu(self.fc(x)))
+        return torch.stack([x**p for p in powers]).sum(0)
+
+
+def test_an_optional_argument_that_was_fixed_takes_no_other_value() -> None:
+    original = Powers()
+    model = convert(original, inplace=False, init=0.0).model
+    assert_same(original, model, vectors())
+    assert_same(original, model, vectors(), powers=(1, 2))
+    for powers in ((1, 2, 3), [1, 2], torch.tensor([1, 2])):
+        with pytest.raises(TypeError, match="the converted forward of Powers was not made for these optional argument"):
+            model(vectors(), powers)
+
+
+class Conditional(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor, condition: Tensor | None) -> Tensor:
+        x = self.fc(F.relu(self.fc(x)))
+        return 2 * x if condition is None else x
+
+
+def test_none_for_a_required_argument_keeps_its_meaning() -> None:
+    original = Conditional()
+    model = convert(original, inplace=False, init=0.0).model
+    assert_same(original, model, vectors(), condition=None)
+    assert_same(original, model, vectors(), condition=torch.ones(()))
+
+
+def test_none_is_refused_where_it_calls_other_activations_or_was_not_traced() -> None:
+    class Twofold(Conditional):
+        def forward(self, x: Tensor, condition: Tensor | None, scale: float | None = 1.0) -> Tensor:
+            x = self.fc(F.relu(self.fc(x)))
+            x = F.relu(x) if condition is None else x
+            return x if scale is None else x * scale
+
+    original = Twofold()
+    model = convert(original, inplace=False, init=0.0).model
+    assert_same(original, model, vectors(), condition=torch.ones(()))
+    for given in ({"condition": None}, {"condition": torch.ones(()), "scale": None}):
+        with pytest.raises(TypeError, match=r"the converted forward of Twofold was not made for .* None: leave the"):
+            model(vectors(), **given)
+
+
 def test_unknown_granularity_is_refused() -> None:
     with pytest.raises(ValueError, match="granularity must be 'neuron', 'layer' or 'network', not 'channel'"):
         convert(mlp(), granularity="channel")  # type: ignore[arg-type]
@@ -103,6 +155,49 @@ class Decorated(Untraceable):
         return self.fc2(F.relu(self.fc1(self.features(x))))
 
 
+class WithoutAutocast(Untraceable):
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", enabled=False):
+            x = F.relu(self.fc1(x))
+        return self.fc2(x)
+
+
+class WithoutAutocastOnCuda(Untraceable):
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cuda", enabled=False):
+            x = F.relu(self.fc1(x))
+        return self.fc2(x)
+
+
+class WithGradients(Untraceable):
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.enable_grad():
+            return self.fc2(F.relu(self.fc1(x)))
+
+
+class PreparedByParent(Untraceable):
+    def prepare(self, x: Tensor) -> Tensor:
+        return x if isinstance(x, Tensor) else x[0]
+
+
+class Prepared(PreparedByParent):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc2(F.relu(self.fc1(self.prepare(x))))
+
+
+class Remembering(Untraceable):
+    def forward(self, x: Tensor) -> Tensor:
+        h = F.relu(self.fc1(x))
+        self.fc2.seen = h  # type: ignore[assignment]
+        return self.fc2(h)
+
+
+class Freezing(Untraceable):
+    def forward(self, x: Tensor) -> Tensor:
+        self.fc1.eval()
+        return self.fc2(F.relu(self.fc1(x)))
+
+
 class Collecting(Untraceable):
     def __init__(self) -> None:
         super().__init__()
@@ -146,6 +241,12 @@ class Auxiliary(Untraceable):
         (Typed, "it uses isinstance"),
         (Blocked, "it changes the gradient mode or autocast"),
         (Decorated, "it changes the gradient mode or autocast"),
+        (WithoutAutocast, "it changes the gradient mode or autocast"),
+        (WithoutAutocastOnCuda, "it changes the gradient mode or autocast"),
+        (WithGradients, "it uses enable_grad"),
+        (Prepared, "it uses isinstance"),
+        (Remembering, "it changes its attribute fc2.seen"),
+        (Freezing, "it changes its attribute fc1.training"),
         (Collecting, "it changes its attribute seen"),
         (Deciding, "it draws random numbers"),
         (Noisy, "it draws random numbers"),
@@ -170,6 +271,12 @@ def test_a_forward_that_cannot_be_traced_faithfully_is_refused_and_left_as_it_wa
     assert {id(m): dict(vars(m)) for m in model.modules()} == before
     assert type(model[0]) is module
     assert [site.name for site in convert(model, skip="0").sites] == ["1"]
+
+
+@pytest.mark.parametrize(("module", "mode"), [(Blocked, torch.no_grad), (Decorated, torch.inference_mode)])
+def test_a_change_of_the_gradient_mode_is_seen_inside_that_mode_too(module, mode) -> None:
+    with mode(), pytest.raises(ValueError, match="it changes the gradient mode or autocast"):
+        convert(module())
 
 
 def test_skipping_the_models_own_forward_leaves_the_rest() -> None:

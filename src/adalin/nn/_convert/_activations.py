@@ -3,14 +3,13 @@
 import dis
 import inspect
 from dataclasses import dataclass
-from types import CodeType
 from typing import Any
 
 import torch
 from torch import fx, nn
 
 from adalin.nn._bases import BASES, FUNCTIONS, MODULES, Base, make_base, module_base
-from adalin.nn._convert._trace import UntraceableError, trace
+from adalin.nn._convert._trace import UntraceableError, codes, trace
 
 LEFT_ALONE = {"sigmoid": "a gate", "sin": "often a position code"}
 """What is converted only when it is named."""
@@ -61,6 +60,8 @@ def of_node(node: fx.Node) -> Nonlinearity | None:
     given = dict(zip([*known, "inplace"], node.args[1:], strict=False)) | dict(node.kwargs)
     given.pop("input", None)
     inplace = bool(given.pop("inplace", False)) or getattr(function, "__name__", "").endswith("_")
+    if None in given.values():
+        return None  # traced for an argument that was left out
     return Nonlinearity(name, make_base(name, **given).arguments or (), inplace)
 
 
@@ -72,23 +73,7 @@ def mentions(module: nn.Module, attribute: str) -> int:
 
 def function_names(module: nn.Module) -> list[str]:
     """Activation functions that a forward which cannot be traced seems to call, by the names in its code."""
-    names = {name for code in _codes(module) for name in code.co_names if not hasattr(module, name)}
+    names = {name for code in codes(module) for name in code.co_names if not hasattr(module, name)}
     kept = {value.__name__ for value in vars(module).values() if any(value is f for f in FUNCTIONS)}
     convertible = {function.__name__ for function, name in FUNCTIONS.items() if name not in LEFT_ALONE}
     return sorted(convertible & (names | kept))
-
-
-def _codes(module: nn.Module) -> list[CodeType]:
-    """The code of a module's forward, of what is defined inside it, and of the methods it names."""
-    found: list[CodeType] = []
-    pending: list[Any] = [inspect.unwrap(type(module).forward)]
-    while pending:
-        item = getattr(pending.pop(), "__code__", None)
-        inner = [item] if isinstance(item, CodeType) else []
-        while inner:
-            code = inner.pop()
-            if code not in found:
-                found.append(code)
-                inner += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-                pending += [inspect.unwrap(m) for n in code.co_names if callable(m := vars(type(module)).get(n))]
-    return found

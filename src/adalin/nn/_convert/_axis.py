@@ -5,6 +5,7 @@ Axes are counted from the end, so that they hold with and without a batch axis.
 
 import operator
 from dataclasses import dataclass
+from types import EllipsisType
 from typing import Any
 
 import torch
@@ -45,7 +46,11 @@ KEEPING_FUNCTIONS: set[Any] = {
 }
 FUNCTIONAL_LAYERS = {F.linear: -1, torch.matmul: -1, operator.matmul: -1}
 FUNCTIONAL_LAYERS |= {getattr(space, f"conv{n}d"): -1 - n for space in (F, torch) for n in (1, 2, 3)}
-SPLITTING = {"chunk", "split", torch.chunk, torch.split, operator.getitem}
+RESIZING = {"chunk", "split", torch.chunk, torch.split, torch.cat, torch.concat, torch.concatenate}
+"""What keeps the axis, but not the number of neurons."""
+MOVING = {"permute", "transpose", torch.permute, torch.transpose}
+NORMS = (_BatchNorm, _InstanceNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
+"""Layers with as many neurons at the input as at the output."""
 
 
 def axis_of(network: Network, call: Call) -> Axis:
@@ -90,6 +95,32 @@ def _keeps_axis(operation: Any) -> bool:
     return operation in KEEPING_FUNCTIONS
 
 
+def _is_slice(node: fx.Node) -> bool:
+    """Whether a node takes a part that has the axis in the same place from the end: a slice, or an item of a tuple."""
+    if node.target is not operator.getitem:
+        return False
+    index = node.args[1]
+    indices = index if isinstance(index, tuple) else (index,)
+    return isinstance(index, int | str) or all(isinstance(item, slice | EllipsisType) for item in indices)
+
+
+def _moved(node: fx.Node, axis: Axis | None) -> Axis | None:
+    """Where a transpose or permute takes the axis."""
+    dims: Any = node.args[1:]
+    if len(dims) == 1 and isinstance(dims[0], list | tuple):
+        dims = dims[0]
+    if axis is None or axis.dim is None or len(dims) < 2 or not all(isinstance(dim, int) for dim in dims):
+        return None
+    if node.target in ("permute", torch.permute):
+        rank = len(dims)
+        order = [dim % rank for dim in dims]
+    else:  # at least batch, sequence and features, or batch, channels and what a convolution is over
+        rank = max(3, 1 - axis.dim, *(dim + 1 if dim >= 0 else -dim for dim in dims))
+        order = list(range(rank))
+        order[dims[0]], order[dims[1]] = order[dims[1]], order[dims[0]]
+    return Axis(order.index(axis.dim % rank) - rank, axis.width, axis.module)
+
+
 class _Walk:
     def __init__(self, network: Network) -> None:
         self.network = network
@@ -107,22 +138,23 @@ class _Walk:
     def _find(self, owner: Owner, node: fx.Node) -> Axis | None:
         before = node.all_input_nodes[0] if node.all_input_nodes else None
         if node.op == "placeholder":
-            return _layer_axis(owner.module) or self._given(owner, node)
+            return _layer_axis(owner.module) if isinstance(owner.module, NORMS) else self._given(owner, node)
         if node.op == "call_module":
             return self._through(owner, owner.called(node), before)
         if node.op not in ("call_function", "call_method"):
             return None
         if node.target in FUNCTIONAL_LAYERS:
             return Axis(FUNCTIONAL_LAYERS[node.target])  # as many neurons as there turn out to be
-        if node.target in SPLITTING:
-            axis = self.back(owner, before)
-            return Axis(axis.dim, None, axis.module) if axis is not None else None
-        if not _keeps_axis(node.target):
+        if node.target in MOVING:
+            return _moved(node, self.back(owner, before))
+        resized = node.target in RESIZING or _is_slice(node)
+        if not resized and not _keeps_axis(node.target):
             return None
         found = [axis for n in node.all_input_nodes if (axis := self.back(owner, n)) is not None]
-        if len({(axis.dim, axis.width) for axis in found}) > 1:  # one is broadcast along the other
-            return Axis(found[0].dim) if len({axis.dim for axis in found}) == 1 else None
-        return found[0] if found else None
+        if len({axis.dim for axis in found}) != 1:
+            return None
+        resized = resized or len({axis.width for axis in found}) > 1  # one is broadcast along the other
+        return Axis(found[0].dim, None, found[0].module) if resized else found[0]
 
     def _given(self, owner: Owner, placeholder: fx.Node) -> Axis | None:
         """What the owner's callers pass for one of its arguments."""
@@ -150,4 +182,4 @@ class _Walk:
             (output,) = inner.variants[0].graph.find_nodes(op="output")
             return self.back(inner, output.all_input_nodes[0]) if output.all_input_nodes else None
         last = [axis for m in module.modules() if (axis := _layer_axis(m)) is not None and axis.dim is not None]
-        return last[-1] if last else None
+        return Axis(last[-1].dim, None, last[-1].module) if last else None  # its layers may be called in any order

@@ -169,8 +169,10 @@ def _refuse_untraceable(network: Network, only: list[str], skip: list[str]) -> N
 
 def _check_patterns(network: Network, patterns: list[str]) -> None:
     names = [call.name for call in network.calls]
+    converted = [name for name, module in network.model.named_modules() if isinstance(module, AdaLin)]
+    known = [*names, *converted, *(owner.path for owner in network.owners)]
     for pattern in patterns:
-        if not any(_matches(name, [pattern]) for name in [*names, *(owner.path for owner in network.owners)]):
+        if not any(_matches(name, [pattern]) for name in known):
             shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
             raise ValueError(f"no activation matches {pattern!r}; there are: {shown or 'none'}")
 

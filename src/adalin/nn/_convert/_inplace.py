@@ -4,16 +4,27 @@ AdaLin does not overwrite its input, so whoever reads that input later must be g
 graph this can be done; where the tensor may be known under another name or to a caller, the activation is left alone.
 """
 
+import itertools
+
+import torch
 from torch import fx, nn
+from torch.nn.modules.dropout import _DropoutNd
 
-from adalin.nn._convert._network import Call, Network, Owner
+from adalin.nn._convert._activations import of_module, of_node
+from adalin.nn._convert._network import TRANSFORMER_LAYERS, Call, Network, Owner
 
-MAY_RETURN_THEIR_INPUT = (nn.Identity, nn.Flatten, nn.Unflatten, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
+MAY_RETURN_THEIR_INPUT = (nn.Identity, nn.Flatten, nn.Unflatten, _DropoutNd, torch.jit.ScriptModule)
+RETURN_TUPLES = (nn.RNNBase, nn.LSTMCell, nn.MultiheadAttention)  # of tensors that share no memory
 VIEWS = {
-    *("__getitem__", "chunk", "contiguous", "detach", "expand", "flatten", "float", "getitem", "movedim", "narrow"),
-    *("permute", "reshape", "select", "split", "squeeze", "t", "to", "transpose", "unflatten", "unsqueeze", "view"),
-    *("dropout",),
+    *("__getitem__", "as_strided", "broadcast_to", "chunk", "contiguous", "cpu", "cuda", "detach", "diagonal"),
+    *("double", "expand", "expand_as", "flatten", "float", "getitem", "half", "movedim", "narrow", "permute", "ravel"),
+    *("reshape", "select", "split", "squeeze", "swapaxes", "t", "tensor_split", "to", "transpose", "type", "type_as"),
+    *("unbind", "unflatten", "unfold", "unsqueeze", "view", "view_as"),
+    *("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"),
+    *("iadd", "imul", "ipow", "isub", "itruediv"),
 }
+"""Functions and methods whose result may be their first argument, or a view of it."""
+VIEW_ATTRIBUTES = {"T", "mT", "H", "mH", "data", "real", "imag"}
 
 
 def later_users(value: fx.Node, node: fx.Node) -> list[fx.Node]:
@@ -33,36 +44,73 @@ def escapes(network: Network, call: Call) -> bool:
         return False
     if not call.nodes:
         return True
-    return any(_seen_elsewhere(network, call.owner, node.all_input_nodes[0], node, set()) for node in call.nodes)
+    memory = _Memory(network)
+    return any(memory.is_seen_elsewhere(call.owner, node.all_input_nodes[0], node, set()) for node in call.nodes)
 
 
-def _seen_elsewhere(network: Network, owner: Owner, value: fx.Node, node: fx.Node, seen: set[fx.Node]) -> bool:
-    while _may_return_its_input(owner, value):
-        value = value.all_input_nodes[0]
-        if later_users(value, node):
+class _Memory:
+    """Which values may be the same tensor, or views of it."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.owners = {owner.module: owner for owner in network.owners}
+
+    def is_seen_elsewhere(self, owner: Owner, value: fx.Node, node: fx.Node, seen: set[fx.Node]) -> bool:
+        """Whether the tensor that a node overwrites is read later, other than as `value` in the same graph."""
+        aliases = self._aliases(owner, value, node)
+        if any(alias.op == "get_attr" or (alias is not value and later_users(alias, node)) for alias in aliases):
             return True
-    if value.op != "placeholder" or value in seen or owner.module is network.model:
-        return False
-    callers = network.callers.get(owner.module, [])
-    return not callers or any(
-        _argument_seen_elsewhere(network, caller, value, call, seen | {value}) for caller, call in callers
-    )
+        placeholders = [alias for alias in aliases if alias.op == "placeholder" and alias not in seen]
+        if not placeholders or owner.module is self.network.model:
+            return False
+        callers = self.network.callers.get(owner.module, [])
+        return not callers or any(
+            later_users(argument, call) or self.is_seen_elsewhere(caller, argument, call, seen | {placeholder})
+            for placeholder in placeholders
+            for caller, call in callers
+            for argument in _arguments(call, placeholder)
+        )
+
+    def _aliases(self, owner: Owner, value: fx.Node, node: fx.Node | None = None) -> list[fx.Node]:
+        """The values before a node, or in the whole graph, that may share memory with a value; itself comes first."""
+        before = set(itertools.takewhile(lambda other: other is not node, value.graph.nodes))
+        found = [value]
+        for one in found:
+            users = [user for user in one.users if user in before and one in self._shared(owner, user)]
+            found += [other for other in (*self._shared(owner, one), *users) if other not in found]
+        return found
+
+    def _shared(self, owner: Owner, node: fx.Node) -> list[fx.Node]:
+        """The arguments that a node may return, or return a view of."""
+        if node.op == "call_module":
+            return node.all_input_nodes if self._may_return_its_input(owner.called(node)) else []
+        if node.op not in ("call_function", "call_method"):
+            return []
+        first = node.all_input_nodes[:1]
+        if first and first[0].op == "call_module" and isinstance(owner.called(first[0]), RETURN_TUPLES):
+            return []
+        name = str(node.target if node.op == "call_method" else getattr(node.target, "__name__", ""))
+        activation = of_node(node)
+        works_in_place = (name.endswith("_") and not name.endswith("__")) or (activation and activation.inplace)
+        is_view = name in VIEWS or (node.target is getattr and node.args[1] in VIEW_ATTRIBUTES)
+        return first if works_in_place or is_view else []
+
+    def _may_return_its_input(self, module: nn.Module) -> bool:
+        owner = self.owners.get(module)
+        if owner is None or isinstance(module, TRANSFORMER_LAYERS):  # torch's or ours
+            activation = of_module(module)
+            return isinstance(module, MAY_RETURN_THEIR_INPUT) or (activation is not None and activation.inplace)
+        outputs = [output for variant in owner.variants for output in variant.graph.find_nodes(op="output")]
+        returned = [value for output in outputs for value in output.all_input_nodes]
+        return not owner.variants or any(
+            alias.op == "placeholder" for value in returned for alias in self._aliases(owner, value)
+        )
 
 
-def _argument_seen_elsewhere(
-    network: Network, caller: Owner, placeholder: fx.Node, call: fx.Node, seen: set[fx.Node]
-) -> bool:
+def _arguments(call: fx.Node, placeholder: fx.Node) -> list[fx.Node]:
+    """What a call passes for one of the arguments; several values if it is a tuple."""
     position = [node.target for node in placeholder.graph.find_nodes(op="placeholder")].index(placeholder.target)
     value = call.args[position] if position < len(call.args) else call.kwargs.get(str(placeholder.target))
-    if not isinstance(value, fx.Node):
-        return False
-    return bool(later_users(value, call)) or _seen_elsewhere(network, caller, value, call, seen)
-
-
-def _may_return_its_input(owner: Owner, node: fx.Node) -> bool:
-    if not node.all_input_nodes:
-        return False
-    if node.op == "call_module":
-        return isinstance(owner.called(node), MAY_RETURN_THEIR_INPUT)
-    name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
-    return node.op in ("call_method", "call_function") and str(name) in VIEWS
+    found: list[fx.Node] = []
+    fx.map_arg(value, found.append)
+    return found

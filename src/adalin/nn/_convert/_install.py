@@ -33,19 +33,20 @@ def install(owner: Owner) -> None:
 
 
 def _forward(owner: Owner) -> Forward:
-    optional = _optional(owner.module, owner.variants)
-    bodies = {_key(variant, optional): _compiled(owner.module, variant.graph) for variant in owner.variants}
-    if not optional and len({body.__code__ for body in bodies.values()}) == 1:
+    parameters = parameters_of(owner.module)
+    names, defaults = [p.name for p in parameters], {p.name: p.default for p in parameters}
+    constants = {name: _constants(name, owner.variants) for name in names}
+    bodies = {_key(variant, constants): _compiled(owner.module, variant.graph) for variant in owner.variants}
+    if len(names) == 1 and not any(constants.values()) and len({body.__code__ for body in bodies.values()}) == 1:
         return next(iter(bodies.values()))
-    names = [parameter.name for parameter in parameters_of(owner.module)]
     refusal = (
-        f"the converted forward of {type(owner.module).__name__} was not made for these optional arguments: leave the "
-        "module out with skip= in convert(), or use AdaLin layers in its code"
+        f"the converted forward of {type(owner.module).__name__} was not made for these optional arguments, or for "
+        "None: leave the module out with skip= in convert(), or use AdaLin layers in its code"
     )
 
     def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
-        body = bodies.get((self.training, tuple(_form(given.get(n, d), d) for n, d in optional)))
+        given = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
+        body = bodies.get((self.training, tuple(_form(given[name], constants[name]) for name in names)))
         if body is None:
             raise TypeError(refusal)
         return body(self, *args, **kwargs)
@@ -58,17 +59,26 @@ def _compiled(module: nn.Module, graph: fx.Graph) -> Forward:
     return type(fx.GraphModule(module, graph)).forward
 
 
-def _optional(module: nn.Module, variants: list[Variant]) -> list[tuple[str, Any]]:
-    """The arguments that some variant was traced with as a constant, and their defaults."""
-    fixed = {name for variant in variants for name in variant.fixed}
-    return [(p.name, p.default) for p in parameters_of(module) if p.name in fixed]
+def _constants(name: str, variants: list[Variant]) -> list[Any]:
+    """The constants that an argument was traced with."""
+    found: list[Any] = []
+    for variant in variants:
+        if name in variant.fixed and not any(variant.fixed[name] is constant for constant in found):
+            found.append(variant.fixed[name])
+    return found
 
 
-def _key(variant: Variant, optional: list[tuple[str, Any]]) -> tuple[bool, tuple[Any, ...]]:
-    return variant.training, tuple(_form(variant.fixed[n], d) if n in variant.fixed else "given" for n, d in optional)
+def _key(variant: Variant, constants: dict[str, list[Any]]) -> tuple[bool, tuple[int | None, ...]]:
+    stand_in = inspect.Parameter.empty
+    return variant.training, tuple(_form(variant.fixed.get(n, stand_in), known) for n, known in constants.items())
 
 
-def _form(value: Any, default: Any) -> Any:
-    """What an optional argument's value means for the choice of a graph: left out or given, or the constant itself."""
-    constant = value is None if default is None else isinstance(value, bool | int | float | str)
-    return value if constant else "given"
+def _form(value: Any, constants: list[Any]) -> int | None:
+    """What an argument means for the choice of a graph: the place of the constant it equals; otherwise -1, the place
+    of stand-ins; and for a None that is no such constant a place without a graph.
+    """
+    for place, constant in enumerate(constants):
+        comparable = isinstance(value, (int, float, type(constant)))  # a tensor is not
+        if value is constant or (comparable and value == constant):
+            return place
+    return None if value is None else -1

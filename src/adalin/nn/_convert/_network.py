@@ -8,7 +8,7 @@ import torch
 from torch import fx, nn
 
 from adalin.nn._convert._activations import Nonlinearity, of_module, of_node
-from adalin.nn._convert._trace import UntraceableError, Variant, trace
+from adalin.nn._convert._trace import UntraceableError, Variant, parameters_of, trace
 
 TRANSFORMER_LAYERS = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
 """Torch's own owners of an activation: `activation`, a function or a module, behind `linear1`."""
@@ -128,13 +128,16 @@ def _owner(path: str, module: nn.Module) -> Owner:
         variants = trace(module)
     except UntraceableError as error:
         return Owner(path, module, failure=str(error))
-    sequences = [
-        [(node.all_input_nodes[0].target, *found) for node, *found in _activations(module, variant.graph)]
+    sequences = {
+        variant: [(node.all_input_nodes[0].target, *found) for node, *found in _activations(module, variant.graph)]
         for variant in variants
-    ]
-    if any(sequence != sequences[0] for sequence in sequences):
+    }
+    others = [variant for variant in variants if sequences[variant] != sequences[variants[0]]]
+    required = {parameter.name for parameter in parameters_of(module) if parameter.default is parameter.empty}
+    if any(required.isdisjoint(variant.fixed) for variant in others):
         return Owner(path, module, failure="it calls other activations in eval mode or with other optional arguments")
-    return Owner(path, module, variants)
+    # None for a required argument is perhaps never given: a rewritten forward refuses it when it meets it
+    return Owner(path, module, [variant for variant in variants if variant not in others])
 
 
 def _activations(owner: nn.Module, graph: fx.Graph) -> list[tuple[fx.Node, Nonlinearity, nn.Module | None]]:
@@ -142,7 +145,7 @@ def _activations(owner: nn.Module, graph: fx.Graph) -> list[tuple[fx.Node, Nonli
     for node in graph.nodes:
         module = owner.get_submodule(str(node.target)) if node.op == "call_module" else None
         activation = of_module(module) if module is not None else of_node(node)
-        if activation is not None:
+        if activation is not None and node.all_input_nodes:  # not on None
             found.append((node, activation, module))
     return found
 
