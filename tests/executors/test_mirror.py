@@ -1,15 +1,18 @@
 """Runs on a machine's own disk, with copies that others go on from."""
 
+import math
 import os
+import resource
 import shutil
 import signal
+import threading
 from pathlib import Path
 
 import pytest
 
 from adalin.executors import Local, Work, _mirror
-from adalin.executors._mirror import copy_run
-from adalin.training import RunFolder
+from adalin.executors._mirror import copy_run, mirrored
+from adalin.training import RunFolder, _execute
 from executor_runs import Notes, local_rows, make_work, rows_of
 from tiny_runs import after_epochs, define, outcome, train
 
@@ -52,6 +55,83 @@ def test_a_run_that_another_machine_trains_is_refused_and_the_others_are_trained
         Local().train(work, notes)
     assert [run for run, _ in notes.of("error")] == [work.runs[0]]
     assert len(rows_of(tmp_path / "shared")) == 3
+
+
+def test_a_copy_that_is_damaged_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    shared, notes = tmp_path / "shared", Notes()
+    Local().train(make_work(tmp_path / "one", workers=1, sync_to=shared), Notes())
+    work = make_work(tmp_path / "two", workers=1, sync_to=shared)
+    bad = shared / work.runs[0].folder
+    for checkpoint in bad.glob("checkpoint-*"):
+        checkpoint.write_bytes(b"\xff" * 100)
+    before = {path.name: path.read_bytes() for path in bad.iterdir() if path.name != "lock"}
+    Local().train(work, notes)
+    assert [run for run, _ in notes.of("error")] == [work.runs[0]]
+    assert notes.messages("error")[0].startswith(f"all checkpoints in {bad} are damaged; ")
+    assert {path.name: path.read_bytes() for path in bad.iterdir() if path.name != "lock"} == before
+    assert len(notes.of("done")) == 3
+
+
+def test_a_run_that_another_command_trains_here_is_not_replaced_by_its_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (_mirror, _execute):
+        monkeypatch.setattr(module, "LOCK_SECONDS", 0.0)
+    shared, notes = tmp_path / "shared", Notes()
+    Local().train(make_work(tmp_path / "one", workers=1, sync_to=shared), Notes())
+    work = make_work(tmp_path / "two", workers=1, sync_to=shared)
+    ours = tmp_path / "two" / work.runs[0].folder
+    with RunFolder(ours).lock():
+        Local().train(work, notes)
+        assert [path.name for path in ours.iterdir()] == ["lock"]
+    assert [(run, details["cause"]) for run, details in notes.of("error")] == [(work.runs[0], "in use")]
+    assert len(notes.of("done")) == 3
+
+
+@pytest.mark.parametrize("target", ["two", "shared"])
+def test_a_run_that_cannot_be_copied_is_reported_and_the_others_are_trained_and_copied(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared, notes = tmp_path / "shared", Notes()
+    Local().train(make_work(tmp_path / "one", workers=1, sync_to=shared, tasks=1), Notes())
+    work = make_work(tmp_path / "two", workers=1, sync_to=shared)
+    bad = tmp_path / target / work.runs[0].folder
+
+    def copy(source: Path, target: Path) -> None:
+        if target == bad:
+            raise OSError("a disk that is broken")
+        copy_run(source, target)
+
+    monkeypatch.setattr(_mirror, "copy_run", copy)
+    assert not Local().train(work, notes)
+    assert [(run, details["message"]) for run, details in notes.of("error")] == [
+        (work.runs[0], "a disk that is broken")
+    ]
+    copied, name = rows_of(shared), str(work.runs[0].folder)
+    assert copied == local_rows() | {name: local_rows(1)[name]}
+
+
+def test_runs_without_checkpoints_in_between_are_copied_at_the_end_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", failures.append)
+    Local().train(
+        make_work(tmp_path / "one", workers=1, sync_to=tmp_path / "two", checkpoint_seconds=math.inf), Notes()
+    )
+    assert failures == []
+    assert rows_of(tmp_path / "two") == local_rows()
+
+
+def test_more_runs_than_files_are_usually_open_have_their_locks(tmp_path: Path) -> None:
+    runs, notes = [define("random-label-mnist", "adalin", seed) for seed in range(100)], Notes()
+    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (80, usual[1]))
+    try:
+        with mirrored(runs, tmp_path / "out", tmp_path / "shared", seconds=60.0, report=notes) as ours:
+            assert ours == runs
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, usual)
 
 
 def test_transitions_that_another_machine_made_and_lost_are_not_mixed_into_a_replay_buffer(tmp_path: Path) -> None:

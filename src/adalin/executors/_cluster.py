@@ -156,11 +156,12 @@ class _Watch:
         ]
         for job in jobs:
             job.write(self._work, self._cluster.cpus)
-        for job, name in zip(jobs, self._cluster.submit(jobs), strict=True):
+        names = self._cluster.submit(jobs)
+        self._going += jobs  # from now on somebody must cancel them, whatever happens here
+        for job, name in zip(jobs, names, strict=True):
             entry = {"id": name, "runs": [str(run.folder) for run in job.runs], "log": str(job.log)}
             self.submission.jobs[job.name] = entry
         self.submission.write()
-        self._going += jobs
 
     def _look_at(self, run: AnyRun) -> None:
         before = self._looks[run]

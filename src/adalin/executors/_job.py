@@ -7,6 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -46,7 +47,7 @@ class Job:
             "runs": [run.definition() for run in self.runs],
             "out": str(work.out.absolute()),
             "sync_to": work.sync_to and str(work.sync_to.absolute()),
-            "data": data and str(data if str(data) == BUNDLED else Path(data).absolute()),
+            "data": data and str(data if str(data) == BUNDLED else Path(data).expanduser().absolute()),
             "workers": workers,
             "checkpoint_seconds": work.checkpoint_seconds,
             "plugins": list(work.plugins),
@@ -62,8 +63,9 @@ class Job:
         path = self.path.with_suffix(".errors")
         if path.exists():
             for line in path.read_text().splitlines():
-                entry = json.loads(line)
-                found[entry.pop("run")] = entry
+                with suppress(ValueError):  # half a line, of a process that was killed
+                    entry = json.loads(line)
+                    found[entry.pop("run")] = entry
         return found
 
 

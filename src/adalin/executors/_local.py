@@ -35,9 +35,10 @@ class Local(Executor):
             nonlocal pause
             submission.beat()
             if event == "error":
-                if not told.isdisjoint({(run, "done"), (run, "diverged")}):
+                cause = details.get("cause")
+                if cause != "copy" and not told.isdisjoint({(run, "done"), (run, "diverged")}):
                     return  # it was over before its stack was
-                if details.get("cause") in ("death", "crash"):
+                if cause in ("death", "crash"):
                     count = attempts.fail(run, look_at(work.out / run.folder, run).steps)
                     if not attempts.over(count):
                         again.append(run)

@@ -1,7 +1,8 @@
 """Runs on a machine's own disk, with copies in a folder that all machines see."""
 
+import resource
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from adalin.training import AnyRun, RunFolder, RunFolderError
 from adalin.training._any_run import Report
 from adalin.training._disk import plain_disk_errors, write_atomically
 from adalin.training._execute import LOCK_SECONDS
-from adalin.training._resume import START
+from adalin.training._resume import START, last_checkpoint
 from adalin.training._run_folder import RunInUseError
 
 CHECKPOINT, REPLAY = "checkpoint-", "replay-"
@@ -22,20 +23,21 @@ def mirrored(
 ) -> Iterator[list[AnyRun]]:
     """Fetch what others have made of runs, copy what is made here now and then and at the end; gives those to train.
 
-    The lock of a run is then that of its copy, which all machines see. Without a shared folder nothing is done.
+    The lock of a run is then that of its copy, which all machines see. A run that cannot be read, there or here, is
+    left as it is. Without a shared folder nothing is done.
     """
     if shared is None:
         yield list(runs)
         return
+    _allow_open_files()
     with ExitStack() as locks:
         ours = []
         for run in runs:
             try:
                 locks.enter_context(RunFolder(shared / run.folder).lock(wait=LOCK_SECONDS))
-                if _position(shared / run.folder) > _position(out / run.folder):
-                    copy_run(shared / run.folder, out / run.folder)
+                _fetch(run, shared, out, report)
                 ours.append(run)
-            except RunFolderError as error:
+            except (OSError, RunFolderError) as error:  # the others can go on
                 cause = {"cause": "in use"} if isinstance(error, RunInUseError) else {}
                 report("error", run, {"message": str(error)} | cause)
         over = threading.Event()
@@ -45,7 +47,7 @@ def mirrored(
                 copy_run(out / run.folder, shared / run.folder)
 
         def copy_now_and_then() -> None:
-            while not over.wait(max(1.0, seconds)):
+            while not over.wait(min(max(1.0, seconds), threading.TIMEOUT_MAX)):
                 for run in ours:
                     with suppress(OSError, RunFolderError):  # the last copy, below, says what is wrong
                         copy(run)
@@ -58,7 +60,20 @@ def mirrored(
             over.set()
             thread.join()
             for run in ours:
-                copy(run)
+                try:
+                    copy(run)
+                except (OSError, RunFolderError) as error:
+                    report("error", run, {"message": str(error), "cause": "copy"})
+
+
+def _fetch(run: AnyRun, shared: Path, out: Path, report: Report) -> None:
+    """Go on from the copy if it has got further."""
+    theirs = _position(shared / run.folder, lambda message: report("warning", run, {"message": message}))
+    if theirs > (0, 0):
+        # Another command may be training it here, without copies: its folder must not change meanwhile.
+        with RunFolder(out / run.folder).lock(wait=LOCK_SECONDS):
+            if theirs > _position(out / run.folder):
+                copy_run(shared / run.folder, out / run.folder)
 
 
 def copy_run(source: Path, target: Path) -> None:
@@ -93,7 +108,15 @@ def _new(source: Path, target: Path, kind: str) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in _files(source, kind) if not (target / path.name).exists()}
 
 
-def _position(folder: Path) -> tuple[int, int]:
-    """How far a run is, whatever its rows are and however many tasks are wanted now."""
-    position = RunFolder(folder).peek() or START
+def _position(folder: Path, warn: Callable[[str], None] = lambda message: None) -> tuple[int, int]:
+    """How far a run is, however many tasks are wanted now."""
+    checkpoint, _ = last_checkpoint(RunFolder(folder), warn)
+    position = START if checkpoint is None else checkpoint.position
     return position["task"], position["step"]
+
+
+def _allow_open_files() -> None:
+    """As many as the system permits: the lock of every run is one, and the usual limit is 1,024."""
+    with suppress(OSError, ValueError):
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

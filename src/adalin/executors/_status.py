@@ -11,8 +11,9 @@ from typing import Any
 
 from adalin.executors._submission import Submission
 from adalin.training import AnyRun, RunFolder, RunFolderError, read_run
-from adalin.training._resume import wanted_run
+from adalin.training._resume import last_checkpoint, wanted_run
 
+FINISHED = ("done", "diverged")
 STATES = ("done", "running", "waiting", "stopped", "failed", "diverged")
 
 
@@ -81,7 +82,7 @@ class Look:
     rows: list[dict[str, Any]]
     steps: int
     state: str
-    """That of its last checkpoint, or "new"; "done" with all tasks that are wanted."""
+    """That of its last checkpoint, or "new"; "done" with all tasks that are wanted. Finished ones are intact."""
     seal: tuple[tuple[str, int], ...] = ()
     """Changes whenever a file does."""
     position: dict[str, Any] | None = None
@@ -89,7 +90,7 @@ class Look:
     @property
     def finished(self) -> bool:
         """Whether there is nothing left to do."""
-        return self.state in ("done", "diverged")
+        return self.state in FINISHED
 
 
 def look_at(path: Path, run: AnyRun, before: Look | None = None) -> Look:
@@ -100,13 +101,18 @@ def look_at(path: Path, run: AnyRun, before: Look | None = None) -> Look:
     folder = RunFolder(path)
     try:
         position, rows = folder.peek(), folder.rows()  # in this order: a checkpoint comes after its rows
+        if position is not None and _state(run, position) in FINISHED:  # nobody will look again: is it intact?
+            checkpoint, rows = last_checkpoint(folder)
+            position = None if checkpoint is None else checkpoint.position
     except RunFolderError:  # whoever trains it says what is wrong
         return before or Look([], 0, "new")
     if position is None:
         return Look(rows, 0, "new", seal)
-    done = position["task"] >= run.tasks
-    state = "done" if done else str(position.get("state", "running"))
-    return Look(rows[: run.tasks], run.steps_at(position), state, seal, position)
+    return Look(rows[: run.tasks], run.steps_at(position), _state(run, position), seal, position)
+
+
+def _state(run: AnyRun, position: dict[str, Any]) -> str:
+    return "done" if position["task"] >= run.tasks else str(position.get("state", "running"))
 
 
 def _seal(folder: Path) -> tuple[tuple[str, int], ...]:
@@ -123,7 +129,8 @@ class StatusReader:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.absolute()
-        self._looks: dict[Path, Look] = {}
+        self._looks: dict[tuple[Path, int], Look] = {}
+        """By folder and tasks, of which more may be wanted later."""
 
     def read(self) -> Status:
         """The status now."""
@@ -140,17 +147,21 @@ class StatusReader:
                     if path.is_relative_to(self._folder):
                         runs[path], asked[path] = run, submission
         problems = []
-        for path in folders.keys() - runs.keys():
+        for path in folders.keys() - {path for path, submission in asked.items() if not submission.over}:
             try:
-                runs[path] = wanted_run(folders[path])
+                run = wanted_run(folders[path])
+                if path not in runs or run.tasks > runs[path].tasks:  # others have asked for more since
+                    runs[path] = run
             except (KeyError, TypeError, ValueError, RunFolderError) as error:
                 problems.append(f"{path} is not a run that adalin knows: {error}")
-        self._looks = {path: look_at(path, run, self._looks.get(path)) for path, run in runs.items()}
+        self._looks = {
+            (path, run.tasks): look_at(path, run, self._looks.get((path, run.tasks))) for path, run in runs.items()
+        }
         statuses = [self._status(run, path, asked.get(path)) for path, run in sorted(runs.items())]
         return Status(statuses, _speed(statuses, asked, [one for _, one in submissions]), sorted(problems))
 
     def _status(self, run: AnyRun, path: Path, submission: Submission | None) -> RunStatus:
-        look = self._looks[path]
+        look = self._looks[path, run.tasks]
         message = "" if submission is None else submission.failed.get(str(run.folder), "")
         waits = submission is not None and not submission.over
         if submission is not None and submission.executor != "slurm":  # whose jobs go on without their command

@@ -30,7 +30,8 @@ Report = Callable[[str, "AnyRun", dict[str, Any]], None]
 - "resumed": `steps` were made before; "steps": `steps` more have been made by the run's stack;
 - "row": a task is over; "done", "stopped", "diverged": the run has ended, here or before, at a position;
 - "warning", "error": `message`; and a `cause` where another attempt may end better: "death" of the process, "crash" (an
-  exception that nobody expected), "in use" by another process.
+  exception that nobody expected), "in use" by another process, "copy" (what was made could not be copied to where
+  all see it).
 """
 
 

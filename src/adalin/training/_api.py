@@ -11,7 +11,7 @@ from adalin.training._any_run import AnyRun, Report, check_comparison, check_dif
 from adalin.training._execute import execute
 from adalin.training._hardware import Hardware
 from adalin.training._preset import get_preset
-from adalin.training._resume import START, missing_rows, wanted_run
+from adalin.training._resume import START, last_checkpoint, wanted_run
 from adalin.training._run import Run
 from adalin.training._run_folder import RunFolder, RunFolderError
 
@@ -43,11 +43,8 @@ class Result:
             hint = "; if a plugin brings it, name that with --plugin" if str(error).startswith("unknown ") else ""
             raise RunFolderError(f"{folder.path} is not a run that adalin knows: {error}{hint}") from None
         assert source is None or isinstance(source, str)
-        checkpoint = folder.load(lambda message: None)
+        checkpoint, rows = last_checkpoint(folder)
         position = NOT_BEGUN if checkpoint is None else checkpoint.position
-        rows = folder.rows()
-        if len(rows) < position["task"]:
-            raise RunFolderError(missing_rows(folder, len(rows), position))
         return cls(run, rows[: run.tasks], position, manifest, folder.cost())
 
     @property

@@ -88,7 +88,13 @@ def peek(folder: Path) -> dict[str, Any] | None:
 
 
 def _newest_first(folder: Path) -> list[Path]:
-    return sorted((path for path in folder.glob("checkpoint-*") if _NAME.fullmatch(path.name)), reverse=True)
+    try:
+        # Not glob, for which a folder that may not be read is an empty one: its run would start anew.
+        return sorted((path for path in folder.iterdir() if _NAME.fullmatch(path.name)), reverse=True)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise CheckpointError(f"cannot read {folder}: {error.strerror or error}") from error
 
 
 def _serialise(checkpoint: Checkpoint) -> bytes:

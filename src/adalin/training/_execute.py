@@ -164,16 +164,25 @@ class _Pool:
 
     def go(self, stop: Callable[[], bool]) -> None:
         told = False
-        while self._workers:
-            if stop() and not told:
-                told = True
-                self._waiting.clear()
-                for process in self._workers.values():
-                    if process.is_alive():
-                        os.kill(process.pid, signal.SIGTERM)
-            for ready in wait(list(self._workers), timeout=0.5):
-                assert isinstance(ready, Connection)
-                self._receive(ready)
+        try:
+            while self._workers:
+                if stop() and not told:
+                    told = True
+                    self._waiting.clear()
+                    self._terminate()
+                for ready in wait(list(self._workers), timeout=0.5):
+                    assert isinstance(ready, Connection)
+                    self._receive(ready)
+        finally:  # some are left if `report` has raised an error: nobody would wait for them
+            self._terminate()
+            for connection, process in self._workers.items():
+                connection.close()  # it may be waiting for us to read
+                process.join()
+
+    def _terminate(self) -> None:
+        """By SIGTERM, on which they save."""
+        for process in self._workers.values():
+            process.terminate()
 
     def _start(self, place: int) -> None:
         spawn = multiprocessing.get_context("spawn")  # torch and fork do not go together

@@ -25,35 +25,35 @@ class ModuleStack(Stack):
 
     def __init__(self, trainees: Sequence[Trainee], hardware: Hardware | None = None) -> None:
         super().__init__(trainees)
-        self._students = [Student(trainee, hardware or Hardware()) for trainee in trainees]
+        self._networks = [Network(trainee, hardware or Hardware()) for trainee in trainees]
 
     def start_task(self, task: int, data: Sequence[Task], *, resumed: bool = False) -> None:
-        for student, one in zip(self._students, data, strict=True):
-            student.start_task(task, one, resumed=resumed)
+        for network, one in zip(self._networks, data, strict=True):
+            network.start_task(task, one, resumed=resumed)
 
     def train(self, order: Tensor, batch_size: int, first_step: int = 0) -> Tensor:
-        pairs = zip(self._students, order, strict=True)
-        return torch.stack([student.train(own, batch_size, first_step) for student, own in pairs])
+        pairs = zip(self._networks, order, strict=True)
+        return torch.stack([network.train(own, batch_size, first_step) for network, own in pairs])
 
     def end_task(self) -> None:
-        for student in self._students:
-            student.end_task()
+        for network in self._networks:
+            network.end_task()
 
     def model(self, index: int) -> nn.Module:
         return self.trainees[index].model
 
     def load(self, index: int, model: nn.Module) -> None:
         self.trainees[index].model.load_state_dict(model.state_dict())
-        self._students[index].forget_velocity()
+        self._networks[index].forget_velocity()
 
     def state(self, index: int) -> dict[str, Tensor]:
-        return {name: value.to("cpu", copy=True) for name, value in self._students[index].state().items()}
+        return {name: value.to("cpu", copy=True) for name, value in self._networks[index].state().items()}
 
     def restore(self, index: int, state: dict[str, Tensor]) -> None:
-        self._students[index].restore(state)
+        self._networks[index].restore(state)
 
 
-class Student:
+class Network:
     """One network of the stack, with its data."""
 
     def __init__(self, trainee: Trainee, hardware: Hardware) -> None:

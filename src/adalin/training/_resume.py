@@ -1,5 +1,6 @@
 """Where a run goes on."""
 
+from collections.abc import Callable
 from typing import Any
 
 from adalin.training._any_run import AnyRun, Report, read_run
@@ -15,18 +16,29 @@ def wanted_run(folder: RunFolder) -> AnyRun:
     return read_run({**folder.config(), "tasks": max(start["tasks"] for start in starts if "tasks" in start)})
 
 
+def last_checkpoint(
+    folder: RunFolder, warn: Callable[[str], None] = lambda message: None
+) -> tuple[Checkpoint | None, list[dict[str, Any]]]:
+    """Where a run goes on, None if it is new, and its rows; raises RunFolderError if it is damaged and cannot go on."""
+    checkpoint, rows = folder.load(warn), folder.rows()
+    if checkpoint is not None and len(rows) < (task := checkpoint.position["task"]):
+        raise RunFolderError(
+            f"{folder.path} has {len(rows)} rows, but its checkpoint comes after {task} tasks; "
+            "restore rows.jsonl or delete the folder to start the run anew"
+        )
+    return checkpoint, rows
+
+
 def resume(run: AnyRun, folder: RunFolder, report: Report) -> tuple[Checkpoint, bool]:
     """The last checkpoint, without tensors if there is none yet, and whether there is something left to do.
 
     Rows of tasks after it are dropped: they are made again.
     """
-    found = folder.load(lambda message: report("warning", run, {"message": message}))
+    found, rows = last_checkpoint(folder, lambda message: report("warning", run, {"message": message}))
     checkpoint = found or Checkpoint({}, START)
-    task, rows = checkpoint.position["task"], len(folder.rows())
-    if rows < task:
-        raise RunFolderError(missing_rows(folder, rows, checkpoint.position))
+    task = checkpoint.position["task"]
     if rows and found is None:
-        message = f"{folder.path} has {rows} rows but no checkpoint: the run starts anew"
+        message = f"{folder.path} has {len(rows)} rows but no checkpoint: the run starts anew"
         report("warning", run, {"message": message})
     folder.trim_rows(task)
     report("resumed", run, {"steps": run.steps_at(checkpoint.position)})
@@ -34,11 +46,3 @@ def resume(run: AnyRun, folder: RunFolder, report: Report) -> tuple[Checkpoint, 
     if finished or diverged:
         report("done" if finished else "diverged", run, checkpoint.position)
     return checkpoint, not (finished or diverged)
-
-
-def missing_rows(folder: RunFolder, rows: int, position: dict[str, Any]) -> str:
-    """What to say of rows that were there once."""
-    return (
-        f"{folder.path} has {rows} rows, but its checkpoint comes after {position['task']} tasks; "
-        "restore rows.jsonl or delete the folder to start the run anew"
-    )

@@ -174,10 +174,16 @@ def _best_size(student: Student) -> int:
     return max(1, min(MAX_STACK, CACHE_BYTES // (4 * rows * len(first))))
 
 
-def _checked(data: Task, run: Run, task: int) -> Task:
+def _checked(data: Task, run: Run, task: int, classes: int) -> Task:
     for what, count in (("inputs", len(data.inputs)), ("labels", len(data.labels))):
         if count != (images := run.images_in(task)):
             raise ValueError(f"task {task} of {run.benchmark} has {count} {what}, not the {images} images of the run")
+    least, most = data.labels.min().item(), data.labels.max().item()
+    if data.labels.dtype != torch.int64 or least < 0 or most >= classes:
+        raise ValueError(
+            f"task {task} of {run.benchmark} has labels of {data.labels.dtype} from {least} to {most}, "
+            f"not of torch.int64 from 0 to {classes - 1}"
+        )
     return data
 
 
@@ -212,7 +218,7 @@ class _Loop:
     def _train_task(self, task: int) -> None:
         run, resumed = self._students[0].run, self._students[0].step > 0
         streams = {id(student.stream): student.stream for student in self._students}
-        tasks = {key: _checked(stream.task(task), run, task) for key, stream in streams.items()}
+        tasks = {key: _checked(stream.task(task), run, task, stream.classes) for key, stream in streams.items()}
         data = [tasks[id(student.stream)] for student in self._students]
         if not resumed:
             for index, student in enumerate(self._students):
