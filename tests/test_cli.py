@@ -121,6 +121,8 @@ def test_data_says_where_it_looks_and_what_is_wrong(adalin, tmp_path):
         ([*RUN, "--workers", "0"], "workers must be at least 1, not 0"),
         ([*RUN, "--plugin", "no_such_module"], "there is no plugin 'no_such_module'"),
         ([*RUN, "--plugin", "my_lab.py"], "there is no plugin 'my_lab.py': give the name of a module: my_lab"),
+        ([*RUN, "--plugin", "./my_lab.py"], "there is no plugin './my_lab.py': give the name of a module: my_lab"),
+        ([*RUN, "--plugin", "labs/mine"], "there is no plugin 'labs/mine': give the name of a module: mine"),
         ([*RUN, "--picture", "curves.doc"], "a picture's name ends in .png, .pdf, .svg, not 'curves.doc'"),
         ([*RUN, "--picture", "."], "a picture's name ends in"),
         ([*RUN, "--checkpoint-seconds", "nan"], "checkpoint-seconds must be a number of at least 0, not nan"),

@@ -59,6 +59,15 @@ def test_nobody_waits_for_the_tasks_of_a_command_of_ray_that_is_dead(tmp_path):
     assert counts(tmp_path) == {"stopped": 4}
 
 
+def test_a_command_that_is_over_does_not_hide_the_tasks_that_others_have_added(tmp_path):
+    submission, reader = Submission.start(make_work(tmp_path, tasks=1), "slurm", 0), StatusReader(tmp_path)
+    Local().train(make_work(tmp_path, workers=1, tasks=3), Notes())
+    assert {(one.state, one.run.tasks, len(one.rows)) for one in reader.read().runs} == {("done", 1, 1)}
+    submission.end()
+    for later in (reader, StatusReader(tmp_path)):
+        assert {(one.state, one.run.tasks, len(one.rows)) for one in later.read().runs} == {("done", 3, 3)}
+
+
 def test_watching_without_a_pause_is_refused(adalin):
     Path("runs").mkdir()
     assert adalin("watch", "--every", "0") == (2, "", "adalin: every must be more than 0, not 0.0\n")

@@ -193,6 +193,13 @@ def test_all_damaged_is_an_error(tmp_path: Path) -> None:
     assert len(warnings) == 2
 
 
+def test_a_folder_that_cannot_be_read_is_not_one_without_checkpoints(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CheckpointError, match=r"^cannot read .*file: Not a directory$"):
+        load(tmp_path / "file", pytest.fail)
+    assert load(tmp_path / "nothing", pytest.fail) is None
+
+
 @pytest.mark.parametrize("noticed_by", ["its time", "load"])
 def test_a_damaged_file_does_not_count_as_one_of_the_two(tmp_path: Path, noticed_by: str) -> None:
     good, damaged = save(tmp_path, step(1)), save(tmp_path, step(2))

@@ -125,6 +125,35 @@ def test_runs_of_a_stream_that_cannot_be_pickled_reach_their_worker() -> None:
     assert pickle.loads(pickle.dumps(one)) == one
 
 
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda labels: labels + 1, "torch.int64 from 1 to 10"),
+        (lambda labels: labels - 1, "torch.int64 from -1 to 8"),
+        (lambda labels: labels.float(), "torch.float32 from 0.0 to 9.0"),
+    ],
+)
+def test_labels_that_are_no_classes_are_told_in_one_line(change, found, tmp_path: Path) -> None:
+    known = get_benchmark(BENCHMARK)
+
+    class Wrong:
+        same_inputs = True
+
+        def __init__(self, *args, **options) -> None:
+            self._stream = known.stream(*args, **options)
+            self.shape, self.classes = self._stream.shape, self._stream.classes
+
+        def task(self, index):
+            task = self._stream.task(index)
+            return replace(task, labels=change(task.labels))
+
+    register_benchmark(replace(known, id="mine-v1", stream=Wrong))
+    one = Run.define("mine", "baseline", 0, data_of(BENCHMARK), tasks=1, epochs=1, images=200)
+    message = f"^task 0 of mine-v1 has labels of {found}, not of torch.int64 from 0 to 9$"
+    with pytest.raises(ValueError, match=message):
+        train([one], tmp_path, data_of(BENCHMARK))
+
+
 def test_who_is_stacked_is_told_by_the_network() -> None:
     class SoftClip(nn.Module):
         is_activation = True

@@ -1,6 +1,7 @@
 """A run that was stopped, by whatever, goes on to the same end; and the comparison would notice if it did not."""
 
 import json
+import multiprocessing
 import os
 import shutil
 import signal
@@ -308,6 +309,21 @@ def test_a_worker_that_dies_is_replaced_and_every_run_is_told_of(tmp_path: Path)
     _execute.execute(runs, out=tmp_path, workers=2, report=report, plugins=["there_is_no_such_plugin"])
     assert messages.keys() == set(runs)
     assert {message.split(" (")[0] for message in messages.values()} == {"its process died"}
+
+
+def test_workers_save_and_end_when_whoever_listens_fails(tmp_path: Path) -> None:
+    runs = [define("random-label-mnist", "adalin", images=40 + more, tasks=500) for more in range(2)]
+    begun: list[Run] = []
+
+    def report(event: str, one: Run, details: dict[str, Any]) -> None:
+        if event == "row":
+            begun.append(one)
+            raise RuntimeError("nobody listens")
+
+    with pytest.raises(RuntimeError, match="nobody listens"):
+        _execute.execute(runs, out=tmp_path, workers=2, report=report)
+    assert multiprocessing.active_children() == []
+    assert outcome(tmp_path / begun[0].folder)["position"]["state"] == "stopped"
 
 
 # damage and full disks

@@ -60,7 +60,7 @@ class Training:
     checkpoint_seconds: float = 60.0
     """How much work may be lost if the process is killed."""
     device: str = "cpu"
-    """Is cpu; or cuda, for networks that are trained by autograd. MLPs in stacks stay on the CPU."""
+    """Is cpu; or cuda, for networks that are trained by autograd. MLPs in stacks, and SAC, stay on the CPU."""
     compile: bool = False
     """Networks that are trained by autograd go through torch.compile."""
     log: tuple[Literal["tensorboard", "wandb"], ...] = ()
@@ -197,13 +197,15 @@ def import_plugins(names: tuple[str, ...]) -> None:
     if names and str(Path.cwd()) not in sys.path:  # of an installed command it is not there; workers get the same path
         sys.path.insert(0, str(Path.cwd()))
     for name in names:
+        wrong = f"there is no plugin {name!r}: give the name of a module"
+        if name.startswith(".") or "/" in name or name.endswith(".py"):  # a file's
+            raise ValueError(f"{wrong}: {Path(name).stem}")
         try:
             import_module(name)
         except ModuleNotFoundError as error:
             if error.name not in (name, name.partition(".")[0]):
                 raise
-            hint = f": {name.removesuffix('.py')}" if name.endswith(".py") else " that Python can import"
-            raise ValueError(f"there is no plugin {name!r}: give the name of a module{hint}") from None
+            raise ValueError(f"{wrong} that Python can import") from None
 
 
 def find(place: Path) -> "tuple[list[Result], list[str]]":
