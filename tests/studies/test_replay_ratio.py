@@ -116,6 +116,7 @@ def test_agents_that_have_hardly_learned_decide_nothing():
     outcome, numbers = finding_of(*groups)
     assert outcome == "undecided"
     assert "grows by 790" in numbers, "the numbers are told all the same"
+    assert "100,000 steps are needed" in numbers
     assert "25,000 of 1,000,000 steps" in numbers
 
 

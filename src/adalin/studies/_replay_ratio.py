@@ -109,6 +109,7 @@ class GapGrows(Check):
         told = "; ".join(f"gap {short_number(gaps[ratio].mean())} with replay ratio {ratio}" for ratio in ratios)
         grown = ", ".join(f"{short_number(g.value)} [{g.low:,.0f}, {g.high:,.0f}]" for g in growths)
         notes = [f"{len(seeds)} seeds ({', '.join(map(str, seeds))}), by chance all grow once in {2 ** len(seeds)}"]
+        notes += [f"{LEAST_STEPS:,} steps are needed"] if steps < LEAST_STEPS else []
         notes += [f"{SMALLER}: {', '.join(less)}"] if less else []
         return outcome, "; ".join((told, f"grows by {grown}", *notes))
 
