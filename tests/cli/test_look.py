@@ -1,7 +1,6 @@
 """Export, report and loggers, as a person types them."""
 
 import csv
-import json
 import re
 from pathlib import Path
 
@@ -145,21 +144,34 @@ def test_report_of_a_parquet_file_lies_beside_it(adalin, runs):
     assert adalin("report", "kept", "--out", "elsewhere/page")[1] == "page: elsewhere/page/index.html\n"
 
 
-def test_report_shows_the_figures_of_the_folder(adalin, runs):
-    assert adalin("reproduce", "derivative")[0] == 0
-    for name, text in (("mine", '{"a": 1}'), ("list", "[]"), ("cut", '{"title": "x'), ("gone", None)):
-        made = json.dumps({"title": "gone", "command": "", "note": ""}) if text is None else text
-        (runs / "figures" / f"{name}.json").write_text(made)
-    code, _, err = adalin("report")
-    assert (code, err) == (0, "")
-    html = (runs / "report" / "index.html").read_text()
-    assert re.findall(r'<img src="(.*?)"', html) == ["figures/derivative.png"]
-    assert '<a href="figures/derivative.pdf">PDF</a>' in html
-    assert "adalin reproduce derivative" in html
-    assert {path.name for path in (runs / "report" / "figures").iterdir()} == {"derivative.png", "derivative.pdf"}
-    code, _, err = adalin("report", "--out", "runs")
-    assert (code, err) == (0, ""), "a page beside the figures"
-    assert (runs / "figures" / "derivative.png").stat().st_size > 0
+GATES = ("adalin-tanh", "adalin-tanh:gate=linear", "adalin-tanh:gate=quadratic")
+WITHOUT_RUNS = ("mechanism", "derivative", "overhead")
+
+
+def test_report_draws_the_figures_that_the_runs_give(adalin):
+    write_archive("all.parquet", *(make_result(method, seed) for method in GATES for seed in (3, 4, 5)))
+    assert adalin("report", "all.parquet")[0] == 0
+    html = Path("report/index.html").read_text()
+    assert set(re.findall(r'<img src="figures/(.*?).png"', html)) == {"gate-forms", *WITHOUT_RUNS}
+    assert '<a href="figures/gate-forms.pdf">PDF</a>' in html
+    assert "random-label-mnist: 12 of 250 tasks; seeds 3, 4, 5; data: MNIST" in html
+    assert "adalin reproduce gate-forms --budget short<" in html, "quick has fewer tasks, paper more than there are"
+    drawn = {path.name for path in Path("report/figures").iterdir()}
+    assert drawn == {f"{name}.{end}" for name in ("gate-forms", *WITHOUT_RUNS) for end in ("png", "pdf")}
+
+
+def test_report_draws_no_figure_of_the_paper_from_other_runs(adalin, runs):
+    assert adalin("report")[0] == 0
+    assert "<img" not in (runs / "report" / "index.html").read_text()
+
+
+def test_pictures_of_a_markdown_file_that_are_named_as_recipes_are_drawn(adalin):
+    write_archive("all.parquet", *(make_result(method) for method in GATES))
+    shown = "![a](images/gate-forms.png) ![b](images/main-figure.png) ![c](mine.png)"
+    Path("docs").mkdir()
+    Path("docs/page.md").write_text("\n".join((shown, *MARKS)))
+    assert adalin("report", "all.parquet", "--markdown", "docs/page.md")[0] == 0
+    assert [path.name for path in Path("docs").rglob("*.png")] == ["gate-forms.png"]
 
 
 def test_report_tells_of_runs_that_diverged_or_are_not_finished(adalin):

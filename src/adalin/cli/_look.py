@@ -121,7 +121,8 @@ class Export:
 
 @dataclass(frozen=True)
 class Report:
-    """A page about the runs in a folder: who keeps plasticity where, curves, heat maps, tables, claims."""
+    """A page about the runs in a folder: who keeps plasticity where, curves, heat maps, tables, claims, the paper's
+    figures."""
 
     folder: Positional[Path] = Path("runs")
     """Of runs, or of Parquet files made by `adalin export`."""
@@ -130,7 +131,8 @@ class Report:
     open: bool = False
     """Show it in the browser."""
     markdown: tuple[Path, ...] = ()
-    """Instead of a page, write tables into these Markdown files, between the marks they must have."""
+    """Instead of a page, write tables into these Markdown files, between the marks they must have, and draw the
+    pictures that they show by a recipe's name, such as main-figure.png."""
     plugin: Plugins = ()
 
     def __call__(self, console: Console) -> int:
@@ -144,7 +146,7 @@ class Report:
         if not self.markdown:
             place = self.folder if self.folder.is_dir() else self.folder.parent
             command = shlex.join(["adalin", "report", str(self.folder)])
-            page = publish(results, self.out or place / "report", figures=place / "figures", command=command)
+            page = publish(results, self.out or place / "report", command=command)
             console.print(f"page: {page}", soft_wrap=True)
             if self.open:
                 import webbrowser

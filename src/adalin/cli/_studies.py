@@ -1,6 +1,5 @@
 """reproduce, sweep."""
 
-import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -76,29 +75,12 @@ class Reproduce(Training):
             return max(codes)
         if results:
             show(results, console)
-        sources = ", ".join(dict.fromkeys(result.source for result in results))
-        note = f"budget {self.budget}; seeds {', '.join(map(str, self.seeds))}; data: {sources}" if results else ""
-        paths = save_picture(
-            recipe.figure(runs, results),
-            self.out / "figures",
-            f"{recipe.name}-{self.budget}" if results else recipe.name,
-            title=recipe.title,
-            command=self._command(recipe),
-            note=note,
-        )
+        name = f"{recipe.name}-{self.budget}" if results else recipe.name
+        paths = save_picture(recipe.figure(runs, results), self.out / "figures", name)
         _judge(recipe, results, console)
         for path in paths:
             console.print(f"picture: {path}", soft_wrap=True)
         return max(codes)
-
-    def _command(self, recipe: "Recipe") -> str:
-        """What makes the same picture again."""
-        parts = ["adalin", "reproduce", recipe.name]
-        if recipe.parts:
-            parts += ["--budget", self.budget]
-            parts += ["--seeds", *map(str, self.seeds)] if self.seeds != type(self).seeds else []
-            parts += ["--data", str(self.data)] if self.data is not None else []
-        return shlex.join(parts)
 
     def _plan(self, recipe: "Recipe", console: Console) -> int:
         from adalin.data import load

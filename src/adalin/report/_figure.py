@@ -54,7 +54,8 @@ def draw_curves(axes: Axes, summaries: Sequence[Summary], metric: str | None = N
     axes.set_ylabel(metric.replace("_", " "))
     if metric.endswith("accuracy"):
         axes.set_ylim(0, 1 if axes.get_ylim()[1] > 0.5 else None)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(5 if in_steps else "auto", integer=True))  # steps are long numbers
+    axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", alpha=0.3)
 

@@ -1,7 +1,6 @@
-"""From results to a page, and to Markdown for the documentation."""
+"""From results to a page, and to Markdown for the documentation, both with the figures that the results give."""
 
-import json
-import shutil
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from adalin.report._page_origin import short_commits
 from adalin.report._statistics import plasticity_slope
 from adalin.report._table import mean_text, spread
 from adalin.studies._claims import judge_claims
+from adalin.studies._figures import find_figures
 from adalin.studies._paper import PAPER_HOURS
 from adalin.training import Result
 
@@ -19,28 +19,34 @@ MARKS = ("<!-- results: made by `adalin report --markdown` -->", "<!-- end of re
 """What stands between them in a Markdown file is replaced."""
 VERDICTS = ("<!-- verdicts: made by `adalin report --markdown` -->", "<!-- end of verdicts -->")
 """Likewise, by the claims and their verdicts alone."""
+IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\.png\)")
+"""In Markdown."""
 
 
-def save_picture(figure: Figure, folder: Path, name: str, *, title: str, command: str, note: str) -> list[Path]:
-    """A figure as PNG and PDF, with what made it beside it."""
+def save_picture(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """A figure as PNG and PDF."""
     paths = [folder / f"{name}{suffix}" for suffix in (".png", ".pdf")]
     for path in paths:
         save_figure(figure, path)
-    made = {"title": title, "command": command, "note": note}
-    (folder / f"{name}.json").write_text(json.dumps(made, indent=2) + "\n")
     return paths
 
 
-def publish(results: Sequence[Result], out: Path, *, figures: Path, command: str) -> Path:
-    """The page about results, with the figures of a folder; returns its path."""
+def publish(results: Sequence[Result], out: Path, *, command: str) -> Path:
+    """The page about results, with all figures of the paper that they give; returns its path."""
     summaries = _summaries(results)
-    out.mkdir(parents=True, exist_ok=True)
-    pictures = _copy_pictures(figures, out)
+    pictures = []
+    for figure in find_figures(results):
+        paths = save_picture(figure.draw(), out / "figures", figure.recipe.name)
+        files = tuple(path.relative_to(out) for path in paths)
+        pictures.append(Picture(figure.recipe.title, files, figure.command, figure.note))
     return write_page(out, summaries, judge_claims(summaries), pictures=pictures, command=command)
 
 
 def write_markdown(results: Sequence[Result], path: Path) -> None:
-    """Put tables of claims, accuracies and costs, or the verdicts alone, between the marks of a Markdown file."""
+    """Put tables of claims, accuracies and costs, or the verdicts alone, between the marks of a Markdown file.
+
+    Pictures that it shows and that have the name of a recipe, as images/main-figure.png, are drawn anew.
+    """
     if not path.exists():
         raise ValueError(f"there is no file {path}: tables go between the marks of one that is there")
     text = path.read_bytes().decode()  # ends of lines stay what they are
@@ -55,32 +61,14 @@ def write_markdown(results: Sequence[Result], path: Path) -> None:
     else:
         tables = "\n\n".join((_claims_table(verdicts), *_accuracy_tables(results), _cost_table(results)))
     path.write_bytes(f"{before}{start}\n\n{tables}\n\n{end}{after}".encode())
+    figures = {figure.recipe.name: figure for figure in find_figures(results)}
+    for shown in map(Path, IMAGE.findall(text)):
+        if shown.name in figures:
+            save_figure(figures[shown.name].draw(), path.parent / f"{shown}.png")
 
 
 def _summaries(results: Sequence[Result]) -> list[Summary]:
     return [summary for members in by_benchmark(results).values() for summary in members]
-
-
-def _copy_pictures(folder: Path, out: Path) -> list[Picture]:
-    pictures = []
-    for path in sorted(folder.glob("*.json")):
-        try:
-            made = json.loads(path.read_text())
-            described = {name: str(made[name]) for name in ("title", "command", "note")}
-        except (KeyError, TypeError, ValueError):  # not one of ours, or cut off
-            continue
-        files = []
-        for suffix in (".png", ".pdf"):
-            source = path.with_suffix(suffix)
-            if source.exists():
-                copy = out / "figures" / source.name
-                if not (copy.exists() and copy.samefile(source)):  # as in a page beside the figures
-                    copy.parent.mkdir(exist_ok=True)
-                    shutil.copyfile(source, copy)
-                files.append(Path("figures", source.name))
-        if files:
-            pictures.append(Picture(files=tuple(files), **described))
-    return pictures
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

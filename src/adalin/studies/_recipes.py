@@ -61,12 +61,23 @@ class Part:
         """With the paper's hyper-parameters, which are not the same for all methods."""
         groups: dict[tuple[Any, ...], list[str]] = {}
         for method in self.methods:
-            groups.setdefault(tuple(hyper_parameters(self.benchmark, method).items()), []).append(method)
-        runs = []
-        for chosen, methods in groups.items():
-            settings = {**BUDGETS[budget].get(self.benchmark, {}), **dict(chosen), **self.settings}
-            runs += define_runs(self.benchmark, methods, seeds, data=data, **settings)[0]
-        return runs
+            groups.setdefault(tuple(self._settings_of(method, budget).items()), []).append(method)
+        return [
+            run
+            for settings, methods in groups.items()
+            for run in define_runs(self.benchmark, methods, seeds, data=data, **dict(settings))[0]
+        ]
+
+    def examples(self, budget: str) -> list[AnyRun]:
+        """One run of each method, as if there were no data."""
+        return [
+            Run.define(self.benchmark, method, REPORT_SEEDS[0], None, **self._settings_of(method, budget))
+            for method in self.methods
+        ]
+
+    def _settings_of(self, method: str, budget: str) -> dict[str, Any]:
+        own = hyper_parameters(self.benchmark, method)
+        return {**BUDGETS[budget].get(self.benchmark, {}), **own, **self.settings}
 
 
 @dataclass(frozen=True)

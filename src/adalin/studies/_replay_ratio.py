@@ -16,6 +16,8 @@ from adalin.rl import SACRun, define_sac_runs
 from adalin.rl._run import STEPS
 from adalin.studies._book import LEAST_SEEDS, Book, MissingError
 from adalin.studies._checks import Check, within
+from adalin.studies._paper import REPORT_SEEDS
+from adalin.training import AnyRun
 
 METHODS = ("adalin", "baseline")
 ENVIRONMENTS = ("Hopper-v4", "HalfCheetah-v4", "Ant-v4")
@@ -57,11 +59,21 @@ class SACPart:
 
     def runs(self, budget: str, seeds: Sequence[int], data: str | Path | None) -> list[SACRun]:
         """None if the budget does without this panel."""
-        is_short = self.environment in SHORT["environments"] and self.replay_ratio in SHORT["ratios"]
-        if budget == "short" and not is_short:
+        if not self._is_in(budget):
             return []
         settings = {**BUDGETS[budget], "replay_ratio": self.replay_ratio}
         return define_sac_runs(self.environment, self.methods, seeds, **settings)
+
+    def examples(self, budget: str) -> list[AnyRun]:
+        """One run of each method, as if there were no simulator."""
+        settings = {name: value for name, value in BUDGETS[budget].items() if name != "steps"}
+        tasks = BUDGETS[budget]["steps"] // settings.get("period", SACRun.period)
+        shared = {"benchmark": self.benchmark, "tasks": tasks, "replay_ratio": self.replay_ratio, **settings}
+        return [SACRun(method=method, seed=REPORT_SEEDS[0], **shared) for method in self.methods if self._is_in(budget)]
+
+    def _is_in(self, budget: str) -> bool:
+        is_short = self.environment in SHORT["environments"] and self.replay_ratio in SHORT["ratios"]
+        return is_short or budget != "short"
 
 
 def sac_parts() -> tuple[SACPart, ...]:
