@@ -60,6 +60,7 @@ def benchmark_part(section: Section, number: int) -> str:
         f"{swatch(style)}{escape(one.label)}</button>"
         for index, (one, style) in enumerate(zip(section.summaries, section.styles, strict=True))
     )
+    after = ", and has an accuracy of 0 from there on" if section.run.score.endswith("accuracy") else ""
     name, about, source = escape(section.run.benchmark), escape(section.run.about), escape(section.source)
     return (
         f'<section id="{escape(section.anchor)}" class="benchmark" data-benchmark="{number}"><h2>{name}</h2>'
@@ -70,8 +71,8 @@ def benchmark_part(section: Section, number: int) -> str:
         '<button type="button" class="every">all methods</button><button type="button" class="none">none</button></div>'
         f'<div class="controls methods" role="group" aria-label="Methods">{methods}</div>'
         f'<div class="chart curves" role="img" aria-label="Curves over tasks on {name}; a table follows"></div>'
-        '<p class="hint">Line: mean over seeds; band: one standard deviation; crossed circle: a seed diverged, and has '
-        'an accuracy of 0 from there on. <span class="about-metric"></span></p>'
+        '<p class="hint">Line: mean over seeds; band: one standard deviation; crossed circle: a seed diverged'
+        f'{after}. <span class="about-metric"></span></p>'
         f"{_results(section)}{_maps()}{origin(section)}</section>"
     )
 
@@ -91,8 +92,9 @@ def _maps() -> str:
 def _results(section: Section) -> str:
     run = section.run
     tested = any(summary.tasks and summary.has(run.test_score) for summary in section.summaries)
-    columns = ["method", "seeds", "tasks", "first task", "last task", "all tasks"]
-    columns += [f"{words(run.test_score).partition(' ')[0]}, all tasks"] if tested else []
+    task = run.task_name
+    columns = ["method", "seeds", f"{task}s", f"first {task}", f"last {task}", f"all {task}s"]
+    columns += [f"{words(run.test_score).partition(' ')[0]}, all {task}s"] if tested else []
     columns += ["slope"] if run.shows_plasticity else []
     rows = "".join(
         _row(summary, style, tested, run.shows_plasticity)

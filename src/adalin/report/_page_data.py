@@ -103,7 +103,14 @@ def _section_data(section: Section) -> dict[str, Any]:
                 "maps": _maps(summary, columns),
             }
         )
-    return {"anchor": section.anchor, "name": section.run.benchmark, "metrics": names, "settings": settings}
+    return {
+        "anchor": section.anchor,
+        "name": section.run.benchmark,
+        "task": section.run.task_name,
+        "stepsPerTask": section.run.steps_per_task,
+        "metrics": names,
+        "settings": settings,
+    }
 
 
 def _curves(summary: Summary, metric: str) -> list[list[float | None]]:

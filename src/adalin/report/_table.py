@@ -16,8 +16,9 @@ def results_table(summaries: Sequence[Summary], title: str) -> Table:
     tested = any(summary.has(test_score) for summary in summaries)
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("method", overflow="fold")
-    heads = ["seeds", "task 1", "last", "all tasks"]
-    for name in [*heads, f"all tasks, {test_score.partition('_')[0]}"] if tested else heads:
+    task = summaries[0].run.task_name if summaries else "task"
+    heads = ["seeds", f"{task} 1", "last", f"all {task}s"]
+    for name in [*heads, f"all {task}s, {test_score.partition('_')[0]}"] if tested else heads:
         table.add_column(name, justify="right")
     table.add_column("runs")
     for summary in summaries:
@@ -34,8 +35,8 @@ def state_text(result: Result) -> str:
     """How far a run is, in a few words."""
     position = result.position
     if result.state == "diverged":
-        return f"diverged (task {position['task'] + 1}, step {position['step']})"
-    return "done" if result.state == "done" else f"{position['task']}/{result.run.tasks} tasks"
+        return f"diverged ({result.run.task_name} {position['task'] + 1}, step {position['step']})"
+    return "done" if result.state == "done" else f"{position['task']}/{result.run.tasks} {result.run.task_name}s"
 
 
 def mean_text(values: Values) -> str:

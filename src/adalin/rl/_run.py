@@ -30,6 +30,7 @@ class SACRun(AnyRun):
 
     score: ClassVar[str] = "episode_return"
     test_score: ClassVar[str] = "eval_return"
+    task_name: ClassVar[str] = "period"
 
     benchmark: str
     """ "sac-" and the name of an environment of gymnasium."""
@@ -95,7 +96,7 @@ class SACRun(AnyRun):
 
     @property
     def about(self) -> str:
-        return f"SAC in {self.env}; a task is a period of {self.period:,} steps"
+        return f"SAC in {self.env}; a period is {self.period:,} steps"
 
     @property
     def shows_plasticity(self) -> bool:

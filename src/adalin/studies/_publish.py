@@ -92,8 +92,9 @@ def _accuracy_tables(results: Sequence[Result]) -> list[str]:
     for (benchmark, source), summaries in by_benchmark(results).items():
         rows = [_accuracy_row(summary) for summary in summaries]
         run = summaries[0].run
-        test = f"{run.test_score.partition('_')[0]}, all tasks"
-        heads = ("method", "seeds", "tasks", "first task", "last task", "all tasks", test, "slope")
+        task, test = run.task_name, run.test_score.partition("_")[0]
+        counted = (f"{task}s", f"first {task}", f"last {task}", f"all {task}s", f"{test}, all {task}s")
+        heads = ("method", "seeds", *counted, "slope")
         scored = run.score.replace("_", " ")
         tables.append(f"**{benchmark}** on {source}: {scored}\n\n{_table(heads, rows)}")
     return tables

@@ -69,6 +69,8 @@ class AnyRun(ABC):
     """The number of a row that people compare."""
     test_score: ClassVar[str]
     """The same on what it was not trained on."""
+    task_name: ClassVar[str] = "task"
+    """What a row is about."""
     benchmark: str
     method: str
     seed: int

@@ -110,12 +110,15 @@ function overSeeds(lines) {
   });
 }
 
-function curveTraces(setting, metric, showSeeds) {
+/** Where a task is on the axis: counted from 1, or in steps where people count in those. */
+const position = (benchmark, task) => task * (benchmark.stepsPerTask ?? 1);
+
+function curveTraces(benchmark, setting, metric, showSeeds) {
   const lines = setting.curves[metric] ?? [];
   const points = overSeeds(lines);
-  const tasks = points.map((_, index) => index + 1);
+  const tasks = points.map((_, index) => position(benchmark, index + 1));
   const traces = [];
-  const known = points.map((point, index) => ({ ...point, task: index + 1 })).filter(point => isNumber(point.mean));
+  const known = points.map((point, index) => ({ ...point, task: tasks[index] })).filter(point => isNumber(point.mean));
   const meta = kind => ({ setting: setting.label, kind });
   if (known.some(point => point.deviation > 0) && !showSeeds) {
     const back = [...known].reverse();
@@ -147,8 +150,8 @@ function curveTraces(setting, metric, showSeeds) {
     });
     traces.push({
       meta: meta("diverged"), type: "scatter", mode: "markers", name: `${setting.label}, diverged`,
-      x: ends.map(end => end.task), y: ends.map(end => end.value),
-      text: ends.map(end => `seed ${end.seed} diverged in task ${end.task}, step ${end.step}`),
+      x: ends.map(end => position(benchmark, end.task)), y: ends.map(end => end.value),
+      text: ends.map(end => `seed ${end.seed} diverged in ${benchmark.task} ${end.task}, step ${end.step}`),
       marker: { symbol: "circle-x-open", size: 14, color: lineColour(setting.colour), line: { width: 2 } },
       hovertemplate: "%{text}", cliponaxis: false,
     });
@@ -158,14 +161,18 @@ function curveTraces(setting, metric, showSeeds) {
 
 function curves(benchmark, state) {
   const data = benchmark.settings.flatMap((setting, index) =>
-    curveTraces(setting, state.metric, state.seeds).map(trace => ({ ...trace, visible: state.shown.has(index) })));
+    curveTraces(benchmark, setting, state.metric, state.seeds).map(trace => ({ ...trace, visible: state.shown.has(index) })));
   const full = /accuracy$|^dormant$/.test(state.metric) ? { range: [0, 1.02] } : { rangemode: "tozero" };
   const tasks = Math.max(1, ...benchmark.settings.map(setting => setting.curves[state.metric]?.[0].length ?? 0));
   const room = 0.3 + 0.01 * tasks;
   return {
     data,
     layout: {
-      xaxis: { ...axis("task"), range: [1 - room, tasks + room] },
+      xaxis: {
+        ...axis(benchmark.stepsPerTask ? "steps in the environment" : "task"),
+        range: [1 - room, tasks + room].map(task => position(benchmark, task)),
+        ...(tasks < 10 && !benchmark.stepsPerTask ? { dtick: 1 } : {}),  // there are no half tasks
+      },
       yaxis: { ...axis(words(state.metric)), ...(state.full ? full : {}) },
       hovermode: narrow() || state.shown.size > 12 ? "closest" : "x unified",
       uirevision: `${state.metric} ${state.full}`,
