@@ -12,7 +12,7 @@ from adalin.cli._shared import complain
 
 @dataclass(frozen=True)
 class Fetch:
-    """Download data sets from their official hosts and check them."""
+    """Download data sets, from their authors or from mirrors, and check them."""
 
     names: Positional[tuple[Literal["mnist", "cifar10", "cifar100"], ...]] = ("mnist", "cifar10", "cifar100")
     """Which; all of them if none is named."""

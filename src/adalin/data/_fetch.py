@@ -1,4 +1,4 @@
-"""Downloads, from official hosts only."""
+"""Downloads, from the authors of a data set or from well-known mirrors; what comes is checked."""
 
 from contextlib import suppress
 from pathlib import Path
