@@ -101,7 +101,7 @@ def _median(
 ) -> tuple[Interval, str]:
     """Over chosen neurons of all layers, then the mean over seeds: of what is measured on (tasks, neurons) alphas."""
     note = book.read(benchmark, [method]).note
-    medians = []
+    medians, neurons = [], 0
     for result in book.find_all(benchmark, [method])[0].results:
         if len(result.rows) < LEAST_TASKS:  # it diverged
             continue
@@ -110,9 +110,10 @@ def _median(
         chosen = choose(_neurons(result.rows, "saturation").mean(0))
         if chosen.any():
             medians.append(np.median(measure(_neurons(result.rows, "alpha"))[chosen]))
+            neurons += chosen.sum()
     if not medians:
         raise MissingError(f"{method} has no such neurons on {benchmark}; {note}")
-    return bootstrap_mean(np.array(medians)), note
+    return bootstrap_mean(np.array(medians)), f"{neurons} neurons of {len(medians)} seeds; {note}"
 
 
 def _neurons(rows: list[dict[str, Any]], metric: str) -> Values:
