@@ -140,6 +140,16 @@ class AdaLinKernel(WithAlpha):
         return slope.mul_(grad)
 
 
+def _sigmoid(alpha: Tensor) -> Tensor:
+    """Of (runs, 1, units), in the same way for any number of runs.
+
+    With AVX-512 what is left over after a multiple of 32 is computed in another way, which gives other bits; so each
+    run gets as many.
+    """
+    left_over = -alpha.shape[2] % 32
+    return torch.sigmoid(nn.functional.pad(alpha, (0, left_over)))[..., : alpha.shape[2]]
+
+
 class InterpolationKernel(WithAlpha):
     """s z + (1 - s) phi(z), s = sigmoid(alpha)."""
 
@@ -150,7 +160,7 @@ class InterpolationKernel(WithAlpha):
     def forward(self, z: Tensor) -> Tensor:
         y = self._base.phi(z)
         self._slope, self._rest = self._base.derivative(z, y), z - y
-        self._share = torch.sigmoid(self.alpha)
+        self._share = _sigmoid(self.alpha)
         return torch.addcmul(y, self._rest, self._share)
 
     def backward(self, grad: Tensor) -> Tensor:
