@@ -105,6 +105,15 @@ def test_runs_that_differ_in_one_option_of_their_method_do_not_share_it(tmp_path
     assert_same_alone(runs, tmp_path)
 
 
+@pytest.mark.parametrize("batch_size", [1, 5])
+@pytest.mark.parametrize("method", ["adalin", "adalin-tanh", "adalin-gelu", "crelu", "fourier", "interpolation"])
+def test_seeds_of_a_method_with_odd_batches_give_the_same_bits_alone(
+    method: str, batch_size: int, tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {"images": 23, "epochs": 1, "batch_size": batch_size}
+    assert_same_alone([define("random-label-mnist", method, seed, **settings) for seed in range(3)], tmp_path)
+
+
 def test_the_number_of_processes_does_not_matter(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"images": 40, "epochs": 2, "tasks": 2}
     methods, seeds = ["adalin", "l2", "shrink-perturb", "crelu"], [0, 1]
