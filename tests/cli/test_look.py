@@ -2,6 +2,7 @@
 
 import csv
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from adalin.cli import main
 from adalin.report import write_results
 from adalin.studies._publish import MARKS, VERDICTS
+from adalin.training import RunFolder
 from made_results import make_result, with_accuracies
 
 RUN = (
@@ -88,9 +90,69 @@ def test_numbers_of_each_neuron_can_be_left_out(adalin, runs):
     assert sizes["adalin"] > sizes["adalin:gate=cosine"] > sizes["none"]
 
 
+# import
+
+
+def content(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "lock"}
+
+
+def test_imported_runs_are_not_trained_again(adalin, runs):
+    adalin("export", runs, "kept/all.parquet")
+    said = "runs that are new in new: {}, there before: {}, unfinished: 0\n"
+    assert adalin("import", "kept", "--out", "new") == (0, said.format(4, 0), "")
+    assert adalin("show", "new") == adalin("show", runs)
+    before = content(Path("new"))
+    assert "everything was done before: 8 tasks in 4 runs" in adalin(*RUN, "--out", "new")[1]
+    assert adalin("import", "kept/all.parquet", "--out", "new")[1] == said.format(0, 4)
+    after = content(Path("new"))
+    assert {path: after[path] for path in before} == before  # nor does it say that they were run here
+
+
+def test_only_a_method_that_was_not_imported_is_trained(adalin, runs):
+    adalin("export", runs, "all.parquet")
+    adalin("import", "all.parquet", "--out", "new")
+    code, out, _ = adalin(*RUN[:3], "crelu", *RUN[3:], "--out", "new")
+    assert code == 0
+    assert {line.split()[2] for line in out.splitlines() if line.startswith("task ")} == {"crelu"}
+    assert all(f" {method} " in out for method in ("baseline", "adalin", "crelu"))
+
+
+def test_more_tasks_of_an_imported_run_are_those_of_a_run_from_the_start(adalin, runs):
+    adalin("export", runs, "all.parquet")
+    adalin("import", "all.parquet", "--out", "new")
+    more = [word if word != "2" else "3" for word in RUN]
+    code, out, err = adalin(*more, "--out", "new")
+    assert code == 0
+    assert (out + err).count("has 2 rows but no checkpoint with a network: the run starts anew") == 4
+    adalin(*more)
+    for path in runs.rglob("rows.jsonl"):
+        assert (Path("new") / path.relative_to(runs)).read_bytes() == path.read_bytes()
+
+
+def test_unfinished_runs_are_not_imported(adalin):
+    done, unfinished, diverged = (make_result(seed=seed, rows=rows) for seed, rows in ((3, 12), (4, 5), (5, 7)))
+    diverged.position["state"] = "diverged"
+    write_archive("some.parquet", done, unfinished, diverged)
+    code, out, _ = adalin("import", "some.parquet")
+    assert (code, out) == (0, "runs that are new in runs: 2, there before: 0, unfinished: 1\n")
+    assert sorted(path.parent.name for path in Path("runs").rglob("config.json")) == ["seed-3", "seed-5"]
+
+
+def test_an_import_that_was_killed_can_be_repeated(adalin, runs, monkeypatch):
+    adalin("export", runs, "all.parquet")
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "create_or_check", lambda *arguments: sys.exit(9))
+        assert adalin("import", "all.parquet", "--out", "new")[0] == 9
+    assert adalin("import", "all.parquet", "--out", "new")[1].startswith("runs that are new in new: 4")
+    assert adalin("show", "new") == adalin("show", runs)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["import", "nowhere"], "there is no folder nowhere"),
+        (["import", "runs/notes.txt"], "runs/notes.txt is not a file of `adalin export`, or damaged: "),
         (["export", "runs", "all.json"], "the file's name must end in .parquet or .csv, not 'all.json'"),
         (["export", "runs", "a.parquet", "--per-neuron", "adaln"], "unknown method 'adaln' (did you mean 'adalin'?)"),
         (["export", "nowhere", "all.csv"], "there is no folder nowhere"),

@@ -222,6 +222,21 @@ def test_a_folder_has_no_characters_that_shells_or_systems_dislike() -> None:
     assert set("/".join(folder.parts)) <= set("abcdefghijklmnopqrstuvwxyz0123456789-_+./")
 
 
+@pytest.mark.parametrize(
+    ("position", "state"),
+    [
+        ({"task": 0, "step": 0}, "running"),
+        ({"task": 2, "step": 5, "state": "stopped"}, "stopped"),
+        ({"task": 2, "step": 5, "state": "diverged"}, "diverged"),
+        ({"task": 3, "step": 0, "state": "done"}, "done"),
+        ({"task": 4, "step": 5, "state": "diverged"}, "done"),  # in a task beyond those that are wanted
+        ({"task": 2, "step": 0, "state": "done"}, "stopped"),  # when two were wanted
+    ],
+)
+def test_the_state_of_a_run_depends_on_how_many_tasks_are_wanted(position: dict[str, Any], state: str) -> None:
+    assert Run.define("random-label-mnist", "adalin", 3, None, tasks=3).state_at(position) == state
+
+
 def test_a_run_comes_back_from_its_config() -> None:
     run = make(method="scratch+adalin-gelu:gate=linear", inputs="kumar2023", init="he-normal", data="0" * 64)
     assert Run(**run.config(), tasks=run.tasks) == run

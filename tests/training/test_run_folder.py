@@ -57,6 +57,7 @@ def test_a_new_folder_holds_config_and_manifest(folder: RunFolder) -> None:
 def test_the_same_start_again_changes_nothing(folder: RunFolder) -> None:
     before = content(folder)
     folder.create_or_check(CONFIG, MANIFEST)
+    folder.note_start(MANIFEST)
     assert content(folder) == before
 
 
@@ -81,9 +82,9 @@ def test_another_config_is_refused_by_its_first_difference(
 
 
 def test_later_starts_note_what_is_different_from_the_first(folder: RunFolder) -> None:
-    folder.create_or_check(CONFIG, MANIFEST | {"torch": "2.14.0"})
-    folder.create_or_check(CONFIG, MANIFEST)
-    folder.create_or_check(CONFIG, MANIFEST | {"cpu": {"name": "EPYC", "cores": 64}, "new": 1})
+    folder.note_start(MANIFEST | {"torch": "2.14.0"})
+    folder.note_start(MANIFEST)
+    folder.note_start(MANIFEST | {"cpu": {"name": "EPYC", "cores": 64}, "new": 1})
     assert folder.manifest() == {**MANIFEST, "resumed": [{"torch": "2.14.0"}, {"cpu.cores": 64, "new": 1}]}
 
 

@@ -16,7 +16,7 @@ except ImportError as missing:
     sys.exit(f"adalin: the command line needs {missing.name}: pip install 'adalin[lab]'")
 
 from adalin.cli._data import Data
-from adalin.cli._look import Export, List, Report, Show
+from adalin.cli._look import Export, Import, List, Report, Show
 from adalin.cli._run import Demo, Plan, Run
 from adalin.cli._shared import complain
 from adalin.cli._studies import Reproduce, Sweep
@@ -34,6 +34,7 @@ Command = (
     | Annotated[Sweep, subcommand("sweep")]
     | Annotated[Report, subcommand("report")]
     | Annotated[Export, subcommand("export")]
+    | Annotated[Import, subcommand("import")]
     | Annotated[Data, subcommand("data")]
 )
 

@@ -1,4 +1,4 @@
-"""show, list, export, report."""
+"""show, list, export, import, report."""
 
 import shlex
 from dataclasses import dataclass
@@ -114,6 +114,30 @@ class Export:
         write_results(results, self.file, per_neuron=kept)
         rows = sum(len(result.rows) for result in results)
         console.print(f"{rows} rows of {len(results)} runs: {self.file}", soft_wrap=True)
+        for problem in problems:
+            complain(problem)
+        return 1 if problems else 0
+
+
+@dataclass(frozen=True)
+class Import:
+    """Recorded runs as folders, so that `run`, `reproduce` and `sweep` train only what is not recorded."""
+
+    source: Annotated[Positional[Path], arg(metavar="SOURCE")]
+    """A Parquet file made by `adalin export`, or a folder of such files."""
+    out: Path = Path("runs")
+    """Folder of the runs; those that it has already stay as they are."""
+    plugin: Plugins = ()
+
+    def __call__(self, console: Console) -> int:
+        import_plugins(self.plugin)
+        from adalin.report import unpack_results
+
+        results, problems = find(self.source)
+        unfinished = sum(result.state == "unfinished" for result in results)
+        new = len(unpack_results(results, self.out))
+        before = len(results) - unfinished - new
+        console.print(f"runs that are new in {self.out}: {new}, there before: {before}, unfinished: {unfinished}")
         for problem in problems:
             complain(problem)
         return 1 if problems else 0

@@ -11,9 +11,9 @@ from typing import Any
 
 from adalin.executors._submission import Submission
 from adalin.training import AnyRun, RunFolder, RunFolderError, read_run
+from adalin.training._any_run import ENDED
 from adalin.training._resume import last_checkpoint, wanted_run
 
-FINISHED = ("done", "diverged")
 STATES = ("done", "running", "waiting", "stopped", "failed", "diverged")
 
 
@@ -90,7 +90,7 @@ class Look:
     @property
     def finished(self) -> bool:
         """Whether there is nothing left to do."""
-        return self.state in FINISHED
+        return self.state in ENDED
 
 
 def look_at(path: Path, run: AnyRun, before: Look | None = None) -> Look:
@@ -101,18 +101,14 @@ def look_at(path: Path, run: AnyRun, before: Look | None = None) -> Look:
     folder = RunFolder(path)
     try:
         position, rows = folder.peek(), folder.rows()  # in this order: a checkpoint comes after its rows
-        if position is not None and _state(run, position) in FINISHED:  # nobody will look again: is it intact?
+        if position is not None and run.state_at(position) in ENDED:  # nobody will look again: is it intact?
             checkpoint, rows = last_checkpoint(folder)
             position = None if checkpoint is None else checkpoint.position
     except RunFolderError:  # whoever trains it says what is wrong
         return before or Look([], 0, "new")
     if position is None:
         return Look(rows, 0, "new", seal)
-    return Look(rows[: run.tasks], run.steps_at(position), _state(run, position), seal, position)
-
-
-def _state(run: AnyRun, position: dict[str, Any]) -> str:
-    return "done" if position["task"] >= run.tasks else str(position.get("state", "running"))
+    return Look(rows[: run.tasks], run.steps_at(position), run.state_at(position), seal, position)
 
 
 def _seal(folder: Path) -> tuple[tuple[str, int], ...]:

@@ -1,6 +1,6 @@
 """What people look at: progress, tables, figures, the page; and the files and statistics behind them."""
 
-from adalin.report._archive import read_archive, read_results, write_results
+from adalin.report._archive import read_archive, read_results, unpack_results, write_results
 from adalin.report._contact_sheet import contact_sheet
 from adalin.report._figure import check_figure_path, curves_figure, draw_curves, save_figure
 from adalin.report._loggers import open_loggers
@@ -45,6 +45,7 @@ __all__ = [
     "status_json",
     "status_view",
     "summarise",
+    "unpack_results",
     "write_page",
     "write_results",
 ]

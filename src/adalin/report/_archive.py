@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from adalin.training import Result, find_results, read_run
+from adalin.training import Result, RunFolder, find_results, read_run
+from adalin.training._run_folder import check_writable
 
 SETTINGS = ("benchmark", "method", "seed", "lr", "batch_size", "epochs")
 """Of a run, as columns, for those who read the file with other tools."""
@@ -91,6 +92,25 @@ def read_results(place: Path) -> tuple[list[Result], list[str]]:
         if result.run.folder not in furthest or len(result.rows) > len(furthest[result.run.folder].rows):
             furthest[result.run.folder] = result
     return list(furthest.values()), problems
+
+
+def unpack_results(results: Sequence[Result], out: Path) -> list[Result]:
+    """Make folders of runs as if they had been trained here, for commands that would train them; returns the new ones.
+
+    Folders that are there stay as they are. Unfinished runs are left out: without their networks they cannot go on.
+    """
+    check_writable(out, needed_bytes=0)
+    unpacked = []
+    for result in results:
+        folder = RunFolder(out / result.run.folder)
+        if result.state == "unfinished" or folder.exists:
+            continue
+        with folder.lock():
+            folder.record(
+                result.run.config(), result.manifest, result.rows, result.position, core_seconds=result.core_seconds
+            )
+        unpacked.append(result)
+    return unpacked
 
 
 def _schema(rows: Sequence[dict[str, Any]]) -> pa.Schema:

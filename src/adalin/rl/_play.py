@@ -26,8 +26,8 @@ class Episode:
 def play(run: SACRun, folder: RunFolder) -> Episode:
     """One episode of the deterministic policy of a run's last checkpoint, drawn without a screen."""
     checkpoint = folder.load(lambda message: None)
-    if checkpoint is None:
-        raise ValueError(f"{folder.path} has no checkpoint, so there is no agent to show")
+    if checkpoint is None or not checkpoint.tensors:
+        raise ValueError(f"{folder.path} has no agent to show: it was not trained there")
     size = {}
     if is_mujoco(run.env):
         os.environ.setdefault("MUJOCO_GL", "egl")  # read when MuJoCo draws for the first time

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 KINDS = {"sac": "adalin.rl:SACRun"}
 """Where runs are defined that are not on a stream, by the first word of their benchmark's name."""
 
+ENDED = ("done", "diverged")
+"""The states of runs that have nothing left to do."""
+
 LARGEST = 3e38
 """What is more is not finite in float32."""
 
@@ -88,6 +91,13 @@ class AnyRun(ABC):
     def steps_at(self, position: dict[str, Any]) -> int:
         """Steps made before the position of a checkpoint."""
         return min(self.steps_of(position["task"]) + position["step"], self.total_steps)
+
+    def state_at(self, position: dict[str, Any]) -> str:
+        """Is "done" with all its tasks, even if it diverged in one beyond them; else what the checkpoint says."""
+        if position["task"] >= self.tasks:
+            return "done"
+        state = str(position.get("state", "running"))
+        return "stopped" if state == "done" else state  # with fewer tasks, as were wanted then
 
     @property
     @abstractmethod

@@ -7,7 +7,7 @@ from typing import Any
 
 from adalin.data import Dataset, load
 from adalin.streams import get_benchmark
-from adalin.training._any_run import AnyRun, Report, check_comparison, check_different
+from adalin.training._any_run import ENDED, AnyRun, Report, check_comparison, check_different
 from adalin.training._execute import execute
 from adalin.training._hardware import Hardware
 from adalin.training._preset import get_preset
@@ -56,9 +56,8 @@ class Result:
     @property
     def state(self) -> str:
         """Is "done", "diverged" or "unfinished"."""
-        if self.position["task"] >= self.run.tasks:
-            return "done"  # also if it diverged in a task beyond those
-        return "diverged" if self.position["state"] == "diverged" else "unfinished"
+        state = self.run.state_at(self.position)
+        return state if state in ENDED else "unfinished"
 
 
 def find_results(root: Path) -> tuple[list[Result], list[str]]:

@@ -17,8 +17,9 @@ from typing import Any
 
 import torch
 
-from adalin.training._any_run import AnyRun, Conditions, Report
+from adalin.training._any_run import ENDED, AnyRun, Conditions, Report
 from adalin.training._hardware import Hardware
+from adalin.training._resume import START
 from adalin.training._run_folder import RunFolder, RunFolderError, RunInUseError, check_writable
 from adalin.training._train import MAX_STACK
 
@@ -127,6 +128,8 @@ def train_stack(
                 try:
                     locks.enter_context(folder.lock(wait=LOCK_SECONDS))
                     folder.create_or_check(run.config(), manifest, run.defaults())
+                    if run.state_at(folder.peek() or START) not in ENDED:  # else nothing is trained here
+                        folder.note_start(manifest)
                 except (ValueError, RunFolderError) as error:  # the others can go on
                     cause = {"cause": "in use"} if isinstance(error, RunInUseError) else {}
                     report("error", run, {"message": str(error)} | cause)

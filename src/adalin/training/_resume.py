@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from adalin.training._any_run import AnyRun, Report, read_run
+from adalin.training._any_run import ENDED, AnyRun, Report, read_run
 from adalin.training._run_folder import Checkpoint, RunFolder, RunFolderError
 
 START: dict[str, Any] = {"task": 0, "step": 0}
@@ -36,13 +36,13 @@ def resume(run: AnyRun, folder: RunFolder, report: Report) -> tuple[Checkpoint, 
     """
     found, rows = last_checkpoint(folder, lambda message: report("warning", run, {"message": message}))
     checkpoint = found or Checkpoint({}, START)
-    task = checkpoint.position["task"]
-    if rows and found is None:
-        message = f"{folder.path} has {len(rows)} rows but no checkpoint: the run starts anew"
+    ended = (state := run.state_at(checkpoint.position)) in ENDED
+    if rows and not ended and not checkpoint.tensors:  # of an imported run there are none
+        checkpoint = Checkpoint({}, START)
+        message = f"{folder.path} has {len(rows)} rows but no checkpoint with a network: the run starts anew"
         report("warning", run, {"message": message})
-    folder.trim_rows(task)
+    folder.trim_rows(checkpoint.position["task"])
     report("resumed", run, {"steps": run.steps_at(checkpoint.position)})
-    finished, diverged = task >= run.tasks, checkpoint.position.get("state") == "diverged"
-    if finished or diverged:
-        report("done" if finished else "diverged", run, checkpoint.position)
-    return checkpoint, not (finished or diverged)
+    if ended:
+        report(state, run, checkpoint.position)
+    return checkpoint, not ended

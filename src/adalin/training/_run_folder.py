@@ -15,7 +15,7 @@ import math
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +39,7 @@ class RunFolder:
     Examples:
         with folder.lock():
             folder.create_or_check(config, manifest)
+            folder.note_start(manifest)
             checkpoint = folder.load(warn=print)
             folder.trim_rows(tasks=0 if checkpoint is None else checkpoint.position["task"])
     """
@@ -49,6 +50,11 @@ class RunFolder:
     def find(root: Path) -> list["RunFolder"]:
         """All run folders in and below a folder, by path."""
         return [RunFolder(config.parent) for config in sorted(root.rglob("config.json"))]
+
+    @property
+    def exists(self) -> bool:
+        """Whether it is a run's already."""
+        return (self.path / "config.json").exists()
 
     def config(self) -> dict[str, Any]:
         """What defines the run."""
@@ -61,11 +67,11 @@ class RunFolder:
     def create_or_check(
         self, config: dict[str, Any], manifest: dict[str, Any], defaults: dict[str, Any] | None = None
     ) -> None:
-        """Creates the folder, or makes sure that it is this config's; notes how the manifest differs from the first.
+        """Creates the folder, or makes sure that it is this config's.
 
         A field that a config does not have, as it was added later, has its default.
         """
-        is_new = not (self.path / "config.json").exists()
+        is_new = not self.exists
         if not is_new:
             given = defaults or {}
             for field, (old, new) in _differences(given | self.config(), given | config).items():
@@ -77,13 +83,32 @@ class RunFolder:
         if not (self.path / "manifest.json").exists():
             self._write_json("manifest.json", manifest)
         else:
-            first = self.manifest()
-            resumed = first.pop("resumed", [])
-            if changed := _differences(first, manifest):
-                entry = {field: new for field, (_, new) in changed.items()}
-                self._write_json("manifest.json", {**first, "resumed": [*resumed, entry]})
+            self.manifest()  # which tells if it is damaged
         if is_new:
             self._write_json("config.json", config)
+
+    def note_start(self, manifest: dict[str, Any]) -> None:
+        """Notes how the manifest of a later start differs from the first."""
+        first = self.manifest()
+        resumed = first.pop("resumed", [])
+        if changed := _differences(first, manifest):
+            entry = {field: new for field, (_, new) in changed.items()}
+            self._write_json("manifest.json", {**first, "resumed": [*resumed, entry]})
+
+    def record(
+        self,
+        config: dict[str, Any],
+        manifest: dict[str, Any],
+        rows: Sequence[dict[str, Any]],
+        position: dict[str, Any],
+        core_seconds: float,
+    ) -> None:
+        """Makes the folder of a run that was trained elsewhere, without its network: all that one needs of it if it is
+        over."""
+        self._write("rows.jsonl", b"".join(map(_line, rows)))
+        self._write_json("cost.json", {"core_seconds": core_seconds})
+        self.save(Checkpoint({}, position))
+        self.create_or_check(config, manifest)
 
     @contextmanager
     def lock(self, wait: float = 0.0) -> Iterator[None]:
@@ -115,7 +140,7 @@ class RunFolder:
     def append_row(self, row: dict[str, Any]) -> None:
         """Adds the row of a finished task, completely or not at all. NaN and infinities become null."""
         assert "task" in row, "trim_rows needs to know the task of each row"
-        line = (json.dumps(_finite(row), separators=(",", ":"), allow_nan=False) + "\n").encode()
+        line = _line(row)
         with plain_disk_errors(self._rows), self._rows.open("a+b", buffering=0) as file:
             end = len(_complete_lines(self._rows.read_bytes()))
             file.truncate(end)  # A torn line would swallow this one.
@@ -216,6 +241,10 @@ def _parse(text: bytes, what: str) -> dict[str, Any]:
         if isinstance(content, dict):
             return content
     raise RunFolderError(f"{what} is damaged: not a JSON object; restore it or delete the folder to start the run anew")
+
+
+def _line(row: dict[str, Any]) -> bytes:
+    return (json.dumps(_finite(row), separators=(",", ":"), allow_nan=False) + "\n").encode()
 
 
 def _complete_lines(data: bytes) -> bytes:
