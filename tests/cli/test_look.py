@@ -1,6 +1,7 @@
 """Export, report and loggers, as a person types them."""
 
 import csv
+import json
 import re
 import sys
 from pathlib import Path
@@ -124,10 +125,12 @@ def test_more_tasks_of_an_imported_run_are_those_of_a_run_from_the_start(adalin,
     more = [word if word != "2" else "3" for word in RUN]
     code, out, err = adalin(*more, "--out", "new")
     assert code == 0
-    assert (out + err).count("has 2 rows but no checkpoint with a network: the run starts anew") == 4
+    assert (out + err).count("was imported with fewer tasks, without its network: it starts anew") == 4
     adalin(*more)
     for path in runs.rglob("rows.jsonl"):
         assert (Path("new") / path.relative_to(runs)).read_bytes() == path.read_bytes()
+    for path in Path("new").rglob("manifest.json"):
+        assert "resumed" not in json.loads(path.read_text())
 
 
 def test_unfinished_runs_are_not_imported(adalin):

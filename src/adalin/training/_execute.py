@@ -127,8 +127,14 @@ def train_stack(
                 folder = RunFolder(out / run.folder)
                 try:
                     locks.enter_context(folder.lock(wait=LOCK_SECONDS))
+                    position = folder.peek() or START
+                    ended = run.state_at(position) in ENDED
+                    if "recorded" in position and not ended:
+                        message = f"{folder.path} was imported with fewer tasks, without its network: it starts anew"
+                        report("warning", run, {"message": message})
+                        folder.clear()
                     folder.create_or_check(run.config(), manifest, run.defaults())
-                    if run.state_at(folder.peek() or START) not in ENDED:  # else nothing is trained here
+                    if not ended:  # else nothing is trained here
                         folder.note_start(manifest)
                 except (ValueError, RunFolderError) as error:  # the others can go on
                     cause = {"cause": "in use"} if isinstance(error, RunInUseError) else {}

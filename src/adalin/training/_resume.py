@@ -36,13 +36,11 @@ def resume(run: AnyRun, folder: RunFolder, report: Report) -> tuple[Checkpoint, 
     """
     found, rows = last_checkpoint(folder, lambda message: report("warning", run, {"message": message}))
     checkpoint = found or Checkpoint({}, START)
-    ended = (state := run.state_at(checkpoint.position)) in ENDED
-    if rows and not ended and not checkpoint.tensors:  # of an imported run there are none
-        checkpoint = Checkpoint({}, START)
-        message = f"{folder.path} has {len(rows)} rows but no checkpoint with a network: the run starts anew"
+    if rows and found is None:
+        message = f"{folder.path} has {len(rows)} rows but no checkpoint: the run starts anew"
         report("warning", run, {"message": message})
     folder.trim_rows(checkpoint.position["task"])
     report("resumed", run, {"steps": run.steps_at(checkpoint.position)})
-    if ended:
+    if ended := (state := run.state_at(checkpoint.position)) in ENDED:
         report(state, run, checkpoint.position)
     return checkpoint, not ended

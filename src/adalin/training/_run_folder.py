@@ -104,11 +104,18 @@ class RunFolder:
         core_seconds: float,
     ) -> None:
         """Makes the folder of a run that was trained elsewhere, without its network: all that one needs of it if it is
-        over."""
+        over. Its position has the key "recorded"."""
         self._write("rows.jsonl", b"".join(map(_line, rows)))
         self._write_json("cost.json", {"core_seconds": core_seconds})
-        self.save(Checkpoint({}, position))
+        self.save(Checkpoint({}, {**position, "recorded": True}))
         self.create_or_check(config, manifest)
+
+    def clear(self) -> None:
+        """Deletes all but the lock."""
+        with plain_disk_errors(self.path):
+            for path in sorted(self.path.iterdir()):
+                if path.name != "lock":
+                    path.unlink()
 
     @contextmanager
     def lock(self, wait: float = 0.0) -> Iterator[None]:
