@@ -147,6 +147,8 @@ def test_an_import_that_was_killed_can_be_repeated(adalin, runs, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(RunFolder, "create_or_check", lambda *arguments: sys.exit(9))
         assert adalin("import", "all.parquet", "--out", "new")[0] == 9
+    (left,) = Path("new").rglob("manifest.json")
+    assert left.read_bytes() == (runs / left.relative_to("new")).read_bytes()
     assert adalin("import", "all.parquet", "--out", "new")[1].startswith("runs that are new in new: 4")
     assert adalin("show", "new") == adalin("show", runs)
 

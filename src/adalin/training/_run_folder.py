@@ -105,6 +105,7 @@ class RunFolder:
     ) -> None:
         """Makes the folder of a run that was trained elsewhere, without its network: all that one needs of it if it is
         over. Its position has the key "recorded"."""
+        self._write_json("manifest.json", manifest)  # first: whoever finds the rest must not put theirs in its place
         self._write("rows.jsonl", b"".join(map(_line, rows)))
         self._write_json("cost.json", {"core_seconds": core_seconds})
         self.save(Checkpoint({}, {**position, "recorded": True}))
