@@ -193,8 +193,8 @@ def test_folders_of_runs_and_files_are_read_together(runs: Path, tmp_path: Path)
     (tmp_path / "report" / "index.html").write_text("a page")
     read, problems = read_results(tmp_path)
     assert problems == []
-    assert {result.run.folder for result in read} == {result.run.folder for result in results}
-    assert sorted(shown(read).splitlines()) == sorted(shown(results).splitlines())
+    assert [result.run.folder for result in read] == [result.run.folder for result in results]
+    assert shown(read) == shown(results)
     assert [one.run for one in read_results(tmp_path / "deep" / "3.parquet")[0]] == [one.run for one in members]
 
 

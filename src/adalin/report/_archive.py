@@ -78,6 +78,7 @@ def read_results(place: Path) -> tuple[list[Result], list[str]]:
     """Runs from a Parquet file, or from all run folders and Parquet files below a folder; and what cannot be read.
 
     A run that is there twice, as after an export into the folder of the runs, counts once: the one that got further.
+    They come in the order of their folders, wherever they were found.
     """
     if place.is_file():
         return read_archive(place), []
@@ -91,7 +92,7 @@ def read_results(place: Path) -> tuple[list[Result], list[str]]:
     for result in results:
         if result.run.folder not in furthest or len(result.rows) > len(furthest[result.run.folder].rows):
             furthest[result.run.folder] = result
-    return list(furthest.values()), problems
+    return [furthest[folder] for folder in sorted(furthest)], problems
 
 
 def unpack_results(results: Sequence[Result], out: Path) -> list[Result]:
