@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from adalin.nn._per_neuron import PerNeuron
 from adalin.training._kernels import Kernel, has_kernel, make_kernel, padded, row_of_ones
+from adalin.training._products import library_for
 
 
 class MLPs:
@@ -177,14 +178,18 @@ class LinearStep(Step):
         count, inputs, outputs = self.weight.shape
         self._x = x.expand(count, -1, inputs)
         out = self._memory("out", x.shape[1], outputs)
-        return torch.baddbmm(self._bias, self._x, self.weight, out=out)
+        self._library = library_for(x.shape[1] * inputs * outputs)
+        with self._library:
+            return torch.baddbmm(self._bias, self._x, self.weight, out=out)
 
     def add_gradient(self, grad: Tensor) -> None:
-        torch.bmm(self._x.mT, grad, out=self._weight_grad)
+        with self._library:
+            torch.bmm(self._x.mT, grad, out=self._weight_grad)
         torch.bmm(row_of_ones(*grad.shape[:2], grad.dtype), grad, out=self._bias_grad)
 
     def backward(self, grad: Tensor) -> Tensor:
-        return torch.bmm(grad, self.weight.mT, out=self._memory("grad", grad.shape[1], self.weight.shape[1]))
+        with self._library:
+            return torch.bmm(grad, self.weight.mT, out=self._memory("grad", grad.shape[1], self.weight.shape[1]))
 
     def _memory(self, use: str, batch: int, units: int) -> Tensor:
         """The same memory each time: what is new must be brought into the cache first."""

@@ -18,6 +18,7 @@ from adalin.nn._per_neuron import PerNeuron
 from adalin.streams import Task
 from adalin.training._fresh import FreshUniform, FreshWeights
 from adalin.training._kernels import Kernel, has_kernel, make_padded_kernel, padded, row_of_ones
+from adalin.training._products import library_for
 from adalin.training._stack import Stack, Trainee, accuracies
 
 
@@ -137,12 +138,14 @@ class MLPStack(Stack):
     def _step(self, x: Tensor, own: Tensor, target: Tensor, scale: Tensor, logits: Tensor, step: int) -> None:
         """x: inputs, or their rows of Gram matrices; own: the rows of the batch in matrices of (runs * images)."""
         groups, weights, biases, last = self._groups, self._weights, self._biases, len(self._weights) - 1
+        libraries = [library_for(x.shape[1] * weight[0].numel()) for weight in weights]
         inputs = [x]
         for layer in range(last):
             if layer == 0 and self._added is not None:
                 z = weights[0].flatten(0, 1).index_select(0, own).view(*x.shape[:2], -1).add_(biases[0])
             else:
-                z = torch.baddbmm(biases[layer], inputs[layer], weights[layer])
+                with libraries[layer]:
+                    z = torch.baddbmm(biases[layer], inputs[layer], weights[layer])
             inputs.append(_join([group.kernels[layer].forward(group.own(z)) for group in groups]))
         torch.baddbmm(biases[last], inputs[last], weights[last], out=logits)
 
@@ -157,8 +160,9 @@ class MLPStack(Stack):
         for group in groups:
             group.before_update()
         ones = row_of_ones(len(x), x.shape[1], x.dtype)
-        for weight, bias, seen, grad in zip(weights, biases, inputs, reversed(grads), strict=True):
-            weight.baddbmm_(seen.mT, grad)
+        for weight, bias, seen, grad, library in zip(weights, biases, inputs, reversed(grads), libraries, strict=True):
+            with library:
+                weight.baddbmm_(seen.mT, grad)
             bias.baddbmm_(ones, grad)
         if self._added is not None:
             self._added.flatten(0, 1).index_add_(0, own, grads[-1].flatten(0, 1))
