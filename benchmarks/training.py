@@ -27,6 +27,7 @@ from adalin.training._gram import Gram
 from adalin.training._manifest import manifest
 from adalin.training._mlp_stack import MLPStack
 from adalin.training._module_stack import ModuleStack
+from adalin.training._products import library_for
 from adalin.training._stack import Stack, Trainee
 from adalin.training._train import Streams, train_runs
 from benchmarks._measure import Result, at_least, at_most, side_by_side
@@ -130,6 +131,7 @@ def _products(stack: MLPStack) -> Callable[[], object]:
     weights = [weight.clone() for weight in stack._weights]
     inputs = [torch.rand(RUNS, BATCH, weight.shape[1]) for weight in weights]
     grads = [torch.rand(RUNS, BATCH, weight.shape[2]) * 1e-9 for weight in weights]
+    libraries = [library_for(BATCH * weight[0].numel()) for weight in weights]
 
     @torch.inference_mode()
     def epoch() -> None:
@@ -138,8 +140,9 @@ def _products(stack: MLPStack) -> Callable[[], object]:
                 torch.bmm(x, weight)
             for grad, weight in zip(grads[1:], weights[1:], strict=True):
                 torch.bmm(grad, weight.mT)
-            for x, grad, weight in zip(inputs, grads, weights, strict=True):
-                weight.baddbmm_(x.mT, grad)
+            for x, grad, weight, library in zip(inputs, grads, weights, libraries, strict=True):
+                with library:
+                    weight.baddbmm_(x.mT, grad)
 
     return epoch
 

@@ -61,7 +61,14 @@ def made_with(
             **versions,
         },
         "commit": _commit(),
-        "machine": {"cpu": _cpu(), "cores": os.cpu_count(), "system": platform.system(), "threads": threads, **device},
+        "machine": {
+            "cpu": _cpu(),
+            "instructions": torch.backends.cpu.get_cpu_capability(),
+            "cores": os.cpu_count(),
+            "system": platform.system(),
+            "threads": threads,
+            **device,
+        },
     }
 
 

@@ -21,10 +21,11 @@ class _OneDNN:
     """Within it, torch's products of float32 matrices on the CPU are oneDNN's."""
 
     def __enter__(self) -> None:
+        self._before = _setting.fp32_precision
         _setting.fp32_precision = "bf16"
 
     def __exit__(self, *error: object) -> None:
-        _setting.fp32_precision = "none"  # torch's default
+        _setting.fp32_precision = self._before
 
 
 _ONEDNN, _MKL = _OneDNN(), nullcontext()
