@@ -188,6 +188,18 @@ def test_piped_tables_are_wide_and_narrow_ones_keep_their_columns(tmp_path, adal
     assert "…" not in narrow.stdout
 
 
+@pytest.mark.parametrize("arguments", [("run", "--help"), ("list",)])
+def test_a_reader_that_has_seen_enough_is_no_error(arguments, tmp_path):
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "adalin.cli", *arguments]
+    with os.fdopen(writing, "wb") as pipe:
+        ended = subprocess.run(
+            command, cwd=tmp_path, stdout=pipe, stderr=subprocess.PIPE, text=True, env=_environment()
+        )
+    assert ended.stderr == ""
+
+
 # Damage: one bad run is told of in one line, and the others are shown and trained
 
 

@@ -40,15 +40,16 @@ Command = (
 
 
 def main(arguments: list[str] | None = None) -> None:
-    command = _parse(sys.argv[1:] if arguments is None else arguments)
     wide = 160 if not sys.stdout.isatty() and "COLUMNS" not in os.environ else None  # a pipe has no width
     console = Console(markup=False, highlight=False, width=wide)  # [relu(x), relu(-x)] is no markup
     try:
+        command = _parse(sys.argv[1:] if arguments is None else arguments)
         sys.exit(command(console))
     except KeyboardInterrupt:
         complain("interrupted; the same command goes on from the last checkpoint")
         sys.exit(130)
-    except BrokenPipeError:
+    except BrokenPipeError:  # whoever read has seen enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what Python would still write at its end
         sys.exit(1)
     except Exception as error:
         if not _is_users(error):
