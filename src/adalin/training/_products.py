@@ -41,7 +41,7 @@ def library_for(multiplications: int) -> AbstractContextManager[None]:
 
 @lru_cache
 def _onednn_is_faster() -> bool:
-    if not hasattr(torch.cpu, "get_capabilities"):  # torch < 2.12
+    if not hasattr(torch.cpu, "get_capabilities"):  # an older torch
         return False
     processor = torch.cpu.get_capabilities()
     if not processor.get("avx512_f") or processor.get("amx_tile") or not torch.backends.mkldnn.is_available():
