@@ -25,10 +25,11 @@ class RunProgress:
     def __init__(self, runs: Sequence[AnyRun], console: Console) -> None:
         self._console = console
         self._labels = label_runs(runs)
-        self._seeds: dict[str, int] = {}
+        self._tasks: dict[str, dict[int, int]] = {}
+        """Of each method and seed, how many rows are to come in all."""
         for run in runs:
-            self._seeds[self._name(run)] = self._seeds.get(self._name(run), 0) + 1
-        self._scores: dict[str, dict[int, list[float]]] = {name: {} for name in self._seeds}
+            self._tasks.setdefault(self._name(run), {})[run.seed] = run.tasks
+        self._scores: dict[str, dict[int, list[float]]] = {name: {} for name in self._tasks}
         self._score = runs[0].score.replace("_", " ").removeprefix("online ") if runs else ""
         self.errors: list[str] = []
         self.made_no_step = True
@@ -60,9 +61,8 @@ class RunProgress:
     def report(self, event: str, run: AnyRun, details: dict[str, Any]) -> None:
         """Takes one event, as `execute` gives them."""
         name = self._name(run)
-        if event == "resumed":  # was done before: not part of the work, or the time left would be wrong
-            total = self._bar.tasks[0].total or 0
-            self._bar.update(self._total, total=total - details["steps"])
+        if event == "resumed":  # was done before
+            self._drop(details["steps"])
         elif event == "steps":
             self._bar.advance(self._total, details["steps"])
             self.made_no_step = False
@@ -70,18 +70,25 @@ class RunProgress:
             scores = self._scores[name].setdefault(details["task"], [])
             score = details[run.score]  # None if no episode ended
             scores.append(math.nan if score is None else score)
-            if len(scores) == self._seeds[name] and not self._console.is_terminal:
+            expected = sum(details["task"] < tasks for tasks in self._tasks[name].values())
+            if len(scores) == expected and not self._console.is_terminal:
                 left = self._bar.tasks[0].time_remaining
                 time_left = "" if left is None else f"  about {duration(left)} left"
                 task = f"task {details['task'] + 1:>3}"
                 self._console.print(f"{task}  {name:<16}  {self._score} {short_number(mean(scores))}{time_left}")
         elif event == "diverged":
+            self._tasks[name][run.seed] = details["task"]
+            self._drop(run.total_steps - run.steps_at(details))
             where = f"task {details['task'] + 1}, step {details['step']}"
             self._console.print(f"{name} with seed {run.seed} diverged in {where}: outputs are not finite")
         elif event == "warning":
             self._console.print(f"warning: {details['message']}", soft_wrap=True)
         elif event == "error" and details["message"] not in self.errors:
             self.errors.append(details["message"])
+
+    def _drop(self, steps: int) -> None:
+        """Steps that nobody will make: counted as work, they would make the time left wrong."""
+        self._bar.update(self._total, total=(self._bar.tasks[0].total or 0) - steps)
 
     def _name(self, run: AnyRun) -> str:
         return self._labels[run.folder.parent]
