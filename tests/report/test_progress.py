@@ -6,6 +6,7 @@ import re
 from rich.console import Console
 
 from adalin.report import RunProgress
+from adalin.rl import SACRun
 from adalin.training import Run, define_runs
 
 
@@ -36,3 +37,15 @@ def test_a_run_that_goes_on_is_not_counted_from_its_start() -> None:
     progress.report("resumed", runs[0], {"steps": runs[0].steps_of(9)})
     _train(progress, runs, task=9)
     assert text.getvalue().splitlines()[-1].endswith("about 0 s left")
+
+
+def test_seeds_that_are_trained_one_by_one_do_not_wait_for_the_last() -> None:
+    text = io.StringIO()
+    runs = [SACRun(benchmark="sac-Hopper-v4", method="adalin", seed=seed, tasks=2) for seed in (3, 4)]
+    progress = RunProgress(runs, Console(file=text, width=100))
+    for task in range(2):
+        progress.report("row", runs[0], {"task": task, "episode_return": 100.0 * (task + 1)})
+    assert text.getvalue().splitlines() == [
+        "period   1  adalin, seed 3    episode return 100",
+        "period   2  adalin, seed 3    episode return 200",
+    ]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from statistics import mean
 from types import TracebackType
 from typing import Any
@@ -16,7 +17,7 @@ from adalin.report._table import short_number
 from adalin.training import AnyRun
 
 COLUMNS = 8
-"""How many of the last tasks the live table shows."""
+"""How many tasks the live table shows, up to that which ended last."""
 
 
 class RunProgress:
@@ -25,12 +26,20 @@ class RunProgress:
     def __init__(self, runs: Sequence[AnyRun], console: Console) -> None:
         self._console = console
         self._labels = label_runs(runs)
+        kinds: dict[Path, set[tuple[Any, ...]]] = {}
+        for run in runs:
+            kinds.setdefault(run.folder.parent, set()).add(run.stack_key)
+        self._apart = {setting for setting, keys in kinds.items() if len(keys) > 1}
+        """Settings whose seeds are trained one by one: each gets its own lines, so that none waits for the last."""
         self._tasks: dict[str, dict[int, int]] = {}
-        """Of each method and seed, how many rows are to come in all."""
+        """Of each line's seeds, how many rows are to come in all."""
         for run in runs:
             self._tasks.setdefault(self._name(run), {})[run.seed] = run.tasks
         self._scores: dict[str, dict[int, list[float]]] = {name: {} for name in self._tasks}
         self._score = runs[0].score.replace("_", " ").removeprefix("online ") if runs else ""
+        self._task_name = runs[0].task_name if runs else ""
+        self._latest = 0
+        """The task that ended last, of whichever run."""
         self.errors: list[str] = []
         self.made_no_step = True
         self._bar = Progress(
@@ -67,6 +76,7 @@ class RunProgress:
             self._bar.advance(self._total, details["steps"])
             self.made_no_step = False
         elif event == "row":
+            self._latest = details["task"]
             scores = self._scores[name].setdefault(details["task"], [])
             score = details[run.score]  # None if no episode ended
             scores.append(math.nan if score is None else score)
@@ -74,13 +84,14 @@ class RunProgress:
             if len(scores) == expected and not self._console.is_terminal:
                 left = self._bar.tasks[0].time_remaining
                 time_left = "" if left is None else f"  about {duration(left)} left"
-                task = f"task {details['task'] + 1:>3}"
+                task = f"{run.task_name} {details['task'] + 1:>3}"
                 self._console.print(f"{task}  {name:<16}  {self._score} {short_number(mean(scores))}{time_left}")
         elif event == "diverged":
             self._tasks[name][run.seed] = details["task"]
             self._drop(run.total_steps - run.steps_at(details))
-            where = f"task {details['task'] + 1}, step {details['step']}"
-            self._console.print(f"{name} with seed {run.seed} diverged in {where}: outputs are not finite")
+            where = f"{run.task_name} {details['task'] + 1}, step {details['step']}"
+            label = self._labels[run.folder.parent]
+            self._console.print(f"{label} with seed {run.seed} diverged in {where}: outputs are not finite")
         elif event == "warning":
             self._console.print(f"warning: {details['message']}", soft_wrap=True)
         elif event == "error" and details["message"] not in self.errors:
@@ -91,12 +102,12 @@ class RunProgress:
         self._bar.update(self._total, total=(self._bar.tasks[0].total or 0) - steps)
 
     def _name(self, run: AnyRun) -> str:
-        return self._labels[run.folder.parent]
+        label = self._labels[run.folder.parent]
+        return f"{label}, seed {run.seed}" if run.folder.parent in self._apart else label
 
     def _view(self) -> Group:
-        latest = max((task for tasks in self._scores.values() for task in tasks), default=0)
-        shown = range(max(0, latest - COLUMNS + 1), latest + 1)
-        table = Table(f"{self._score} in task", *(str(task + 1) for task in shown), box=None)
+        shown = range(max(0, self._latest - COLUMNS + 1), self._latest + 1)
+        table = Table(f"{self._score} in {self._task_name}", *(str(task + 1) for task in shown), box=None)
         for name, tasks in self._scores.items():
             cells = [short_number(mean(tasks[task])) if task in tasks else "" for task in shown]
             table.add_row(name, *cells)
