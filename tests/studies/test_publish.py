@@ -1,9 +1,13 @@
-"""What the tables of the documentation say of a claim."""
+"""What the tables of the documentation say, and in which order."""
+
+import re
 
 import pytest
 
 from adalin.report import Verdict
 from adalin.report._verdict import SMALLER, Finding
+from adalin.studies._publish import MARKS, write_markdown
+from made_results import make_result
 
 FULL, SMALL = "3 seeds", f"3 seeds; {SMALLER}: 30 of 250 tasks"
 
@@ -22,3 +26,12 @@ FULL, SMALL = "3 seeds", f"3 seeds; {SMALLER}: 30 of 250 tasks"
 def test_a_verdict_tells_if_it_rests_on_less_than_the_papers_runs(findings, told):
     made = tuple(Finding("something", outcome, numbers) for outcome, numbers in findings)
     assert str(Verdict("C1", "a claim", made)) == told
+
+
+def test_methods_of_the_main_figure_come_first_and_unknown_ones_last(tmp_path):
+    path, (start, end) = tmp_path / "page.md", MARKS
+    path.write_text(f"{start}\n{end}\n")
+    methods = ["adalin-gelu", "adalin+l2", "adalin:gate=none", "adalin", "baseline", "crelu"]  # as folders are read
+    write_markdown([make_result(method) for method in methods], path)
+    shown = re.findall(r"^\| (\S+) \| 1 \|", path.read_text(), re.MULTILINE)
+    assert shown == ["baseline", "adalin", "crelu", "adalin-gelu", "adalin:gate=none", "adalin+l2"]

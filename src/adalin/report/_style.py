@@ -32,6 +32,7 @@ class Style:
 
 
 STYLES = {
+    # In the order of the paper's main figure, then what its other figures compare.
     "baseline": Style(VERMILION, marker="s"),
     "adalin": Style(BLUE, marker="o"),
     "fourier": Style(GREEN, marker="D"),
@@ -56,6 +57,11 @@ STYLES = {
     "leaky_relu": Style(VERMILION, "dash", "P"),
     "prelu": Style(GREY, "dash", "X"),
 }
+
+
+def rank_of(method: str) -> int:
+    """Its place among methods: those of the paper's main figure come first, those without a style of their own last."""
+    return list(STYLES).index(method) if method in STYLES else len(STYLES)
 
 
 def styles_of(methods: Sequence[str]) -> list[Style]:
