@@ -140,6 +140,19 @@ def test_plan_says_what_a_recipe_takes_and_leaves_nothing(adalin, monkeypatch):
 
 
 @pytest.mark.usefixtures("tiny")
+def test_plan_counts_what_is_still_to_do(adalin, monkeypatch, stop):
+    monkeypatch.setattr(_plan, "SECONDS", 0.01)
+    told = "activations: random-label-mnist-v1, 8 runs of 1 tasks, 24 steps"
+    assert adalin(*ACTIVATIONS)[0] == 130
+    code, out, _ = adalin(*ACTIVATIONS, "--plan")
+    assert code == 0
+    assert re.fullmatch(told + r", [1-7] of them unfinished: about [\d.]+ s and [\d.]+ MB\n", out)
+    stop.clear()
+    assert adalin(*ACTIVATIONS)[0] == 0
+    assert adalin(*ACTIVATIONS, "--plan")[:2] == (0, f"{told}: everything was done before\n")
+
+
+@pytest.mark.usefixtures("tiny")
 def test_missing_data_of_any_recipe_is_told_before_the_first_is_trained(adalin):
     code, out, err = adalin("reproduce", "all", "--data", "bundled", "--workers", "1")
     assert (code, out) == (2, "")

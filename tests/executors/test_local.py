@@ -75,3 +75,12 @@ def test_costs_come_from_what_like_runs_have_taken_for_what_they_have_left(tmp_p
     assert {round(costs[run], 6) for run in longer if run.method == "adalin"} == {20.0}
     assert {round(costs[run], 6) for run in longer if run.method == "baseline"} == {10.0}
     assert costs[new] == new.total_steps * 60 / sum(run.steps_of(2) for run in longer)
+
+
+def test_a_run_imported_with_fewer_tasks_costs_all_its_steps(tmp_path: Path) -> None:
+    whole, longer = define("permuted-mnist", "adalin", tasks=2), define("permuted-mnist", "adalin", tasks=4)
+    rows = [{"task": task, "online_accuracy": 0.5} for task in range(2)]
+    manifest, position = {"tasks": 2}, {"task": 2, "step": 0, "state": "done"}
+    RunFolder(tmp_path / whole.folder).record(whole.config(), manifest, rows, position, core_seconds=10.0)
+    assert expected_costs(tmp_path, [whole]) == {whole: 0.0}
+    assert expected_costs(tmp_path, [longer]) == {longer: longer.total_steps}

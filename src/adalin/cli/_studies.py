@@ -31,7 +31,7 @@ class Reproduce(Training):
     seeds: tuple[int, ...] = (3, 4, 5)
     """Any but 0, 1 and 2, which are those of sweeps."""
     plan: bool = False
-    """Only say what it would take, with the time from a few seconds of training."""
+    """Only say what is still to do, with the time from a few seconds of training."""
 
     def __call__(self, console: Console) -> int:
         self.prepare()
@@ -84,17 +84,26 @@ class Reproduce(Training):
 
     def _plan(self, recipe: "Recipe", console: Console) -> int:
         from adalin.data import load
+        from adalin.executors._status import look_at
         from adalin.report import duration
         from adalin.training import plan
 
         if not recipe.parts:
             console.print(f"{recipe.name}: no runs, it is drawn at once")
         for benchmark, members in _by_benchmark(recipe.runs(self.budget, seeds=self.seeds, data=self.data)).items():
+            looks = {run: look_at(self.out / run.folder, run) for run in members}
+            left = [run for run in members if not looks[run].finished]
+            told = f"{recipe.name}: {benchmark}, {_count(members)}"
+            if not left:
+                console.print(f"{told}: everything was done before")
+                continue
             name = members[0].dataset_name
             dataset = None if name is None else load(name, self.data)
-            result = plan(members, dataset, workers=self.processes, hardware=self.hardware)
-            time, disk = duration(result.seconds), result.disk_bytes / 1e6
-            console.print(f"{recipe.name}: {benchmark}, {_count(members)}, about {time} and {disk:.1f} MB")
+            result = plan(left, dataset, workers=self.processes, hardware=self.hardware)
+            still_to_make = 1 - sum(looks[run].steps for run in left) / result.steps
+            time, disk = duration(result.seconds * still_to_make), result.disk_bytes / 1e6
+            begun = f", {len(left)} of them unfinished: " if still_to_make < 1 or len(left) < len(members) else ", "
+            console.print(f"{told}{begun}about {time} and {disk:.1f} MB")
         return 0
 
 

@@ -81,6 +81,7 @@ class Look:
 
     rows: list[dict[str, Any]]
     steps: int
+    """That need not be made again."""
     state: str
     """That of its last checkpoint, or "new"; "done" with all tasks that are wanted. Finished ones are intact."""
     seal: tuple[tuple[str, int], ...] = ()
@@ -108,7 +109,9 @@ def look_at(path: Path, run: AnyRun, before: Look | None = None) -> Look:
         return before or Look([], 0, "new")
     if position is None:
         return Look(rows, 0, "new", seal)
-    return Look(rows[: run.tasks], run.steps_at(position), run.state_at(position), seal, position)
+    state = run.state_at(position)
+    starts_anew = "recorded" in position and state not in ENDED  # imported without its network
+    return Look(rows[: run.tasks], 0 if starts_anew else run.steps_at(position), state, seal, position)
 
 
 def _seal(folder: Path) -> tuple[tuple[str, int], ...]:
