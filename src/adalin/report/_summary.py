@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adalin.report._style import rank_of
 from adalin.training import AnyRun, Result
 
 Values = NDArray[np.float64]
@@ -128,8 +129,10 @@ def label_runs(runs: Sequence[AnyRun]) -> dict[Path, str]:
 
 
 def by_benchmark(results: Sequence[Result]) -> dict[tuple[str, str], list[Summary]]:
-    """Summaries for each (benchmark, data)."""
+    """Summaries for each (benchmark, data), the methods that people look for first: those of the main figure."""
     places: dict[tuple[str, str], list[Result]] = {}
     for result in results:
         places.setdefault((result.run.benchmark, result.source), []).append(result)
-    return {place: summarise(members) for place, members in places.items()}
+    return {
+        place: sorted(summarise(members), key=lambda one: rank_of(one.run.method)) for place, members in places.items()
+    }

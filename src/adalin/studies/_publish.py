@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 from adalin.report import Picture, Summary, Verdict, by_benchmark, duration, save_figure, write_page
 from adalin.report._page_origin import short_commits
 from adalin.report._statistics import plasticity_slope
-from adalin.report._style import rank_of
 from adalin.report._table import mean_text, spread
 from adalin.studies._claims import judge_claims
 from adalin.studies._figures import find_figures
@@ -68,14 +67,8 @@ def write_markdown(results: Sequence[Result], path: Path) -> None:
             save_figure(figures[shown.name].draw(), path.parent / f"{shown}.png")
 
 
-def _by_benchmark(results: Sequence[Result]) -> dict[tuple[str, str], list[Summary]]:
-    """What people look for first comes first: the methods of the main figure."""
-    found = by_benchmark(results)
-    return {place: sorted(members, key=lambda one: rank_of(one.run.method)) for place, members in found.items()}
-
-
 def _summaries(results: Sequence[Result]) -> list[Summary]:
-    return [summary for members in _by_benchmark(results).values() for summary in members]
+    return [summary for members in by_benchmark(results).values() for summary in members]
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -96,7 +89,7 @@ def _claims_table(verdicts: Sequence[Verdict]) -> str:
 
 def _accuracy_tables(results: Sequence[Result]) -> list[str]:
     tables = []
-    for (benchmark, source), summaries in _by_benchmark(results).items():
+    for (benchmark, source), summaries in by_benchmark(results).items():
         rows = [_accuracy_row(summary) for summary in summaries]
         run = summaries[0].run
         task, test = run.task_name, run.test_score.partition("_")[0]
@@ -120,7 +113,7 @@ def _accuracy_row(summary: Summary) -> list[str]:
 
 def _cost_table(results: Sequence[Result]) -> str:
     rows = []
-    for summaries in _by_benchmark(results).values():
+    for summaries in by_benchmark(results).values():
         members = [result for summary in summaries for result in summary.results]
         steps = sum(result.run.steps_of(len(result.rows)) for result in members)
         timed = [result for result in members if result.core_seconds]
