@@ -5,11 +5,13 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from adalin.executors import Local, StatusReader, _submission
+from adalin.executors._status import RunStatus, Status
 from adalin.executors._submission import Submission
 from adalin.training import RunFolder
 from executor_runs import Notes, make_work
@@ -48,6 +50,19 @@ def test_the_status_of_a_part_of_the_runs_and_of_folders_above_is_told_too(tmp_p
     assert counts(tmp_path / "runs") == counts(tmp_path) == counts(tmp_path / "runs" / work.runs[0].benchmark)
     assert counts((tmp_path / "runs" / work.runs[0].folder).parent) == {"done": 2}
     submission.forget()
+
+
+def test_a_setting_that_diverged_is_not_the_best_by_what_it_did_before(tmp_path):
+    runs = [replace(run, tasks=4) for run in make_work(tmp_path).runs]
+    good, bad = {run.method: run for run in runs}.values()
+    rows = [{"online_accuracy": 0.9}]
+    done, diverged = (
+        RunStatus(run, run.folder, state, steps=0, rows=rows * count)
+        for run, state, count in ((good, "done", 4), (bad, "diverged", 2))
+    )
+    assert (done.score, diverged.score) == pytest.approx((0.9, 0.45))
+    at_once = RunStatus(bad, bad.folder, "diverged", steps=0, rows=[])
+    assert Status([at_once, diverged, done], None, []).best == {good.benchmark: (good, pytest.approx(0.9))}
 
 
 def test_nobody_waits_for_the_tasks_of_a_command_of_ray_that_is_dead(tmp_path):

@@ -28,18 +28,21 @@ def test_a_diverged_seed_has_no_numbers_from_there_on_and_does_not_shorten_the_o
     assert summary.total("dormant").shape == (0,), "only accuracies are 0"
 
 
-def test_if_all_seeds_diverged_the_longest_counts():
+def test_if_all_seeds_diverged_all_tasks_count_that_were_asked_for():
     first = with_accuracies([0.4], tasks=3, state="diverged")
     second = with_accuracies([0.1, 0.2], seed=4, tasks=3, state="diverged")
-    (summary,) = summarise([first, second])
-    assert summary.tasks == 2
-    np.testing.assert_array_equal(summary.values(), [[0.4, NAN], [0.1, 0.2]])
-    assert summary.total() == pytest.approx([0.2, 0.15])
+    at_once = with_accuracies([], seed=5, tasks=3, state="diverged")
+    (summary,) = summarise([first, second, at_once])
+    assert summary.tasks == 3
+    np.testing.assert_array_equal(summary.values(), [[0.4, NAN, NAN], [0.1, 0.2, NAN], [NAN] * 3])
+    assert summary.total() == pytest.approx([0.4 / 3, 0.1, 0])
+    (alone,) = summarise([at_once])
+    assert alone.total() == 0
+    assert alone.total("test_accuracy").shape == (0,), "which it does not measure"
 
 
-@pytest.mark.parametrize("state", ["running", "diverged"])
-def test_runs_without_a_finished_task_have_empty_values(state):
-    (summary,) = summarise([with_accuracies([], seed=seed, tasks=3, state=state) for seed in (3, 4)])
+def test_runs_without_a_finished_task_have_empty_values():
+    (summary,) = summarise([with_accuracies([], seed=seed, tasks=3, state="running") for seed in (3, 4)])
     assert summary.tasks == 0
     assert summary.values().shape == (2, 0)
     assert summary.total().shape == (0,)
@@ -49,7 +52,7 @@ def test_runs_without_a_finished_task_have_empty_values(state):
 def test_a_metric_counts_where_it_has_a_number():
     (summary,) = summarise([with_accuracies([None, 0.2, 0.4]), with_accuracies([0.1, 0.2, None], seed=4)])
     np.testing.assert_array_equal(summary.values(), [[NAN, 0.2, 0.4], [0.1, 0.2, NAN]])
-    assert summary.total() == pytest.approx([0.3])
+    assert summary.total() == pytest.approx([0.3, 0.15]), "also that of a seed which ended no episode in the last"
     (adalin,) = summarise([make_result("adalin")])
     assert adalin.has("srank")
     for metric in ("alpha", "weight_srank", "test_accuracy", "no_such_metric"):
@@ -119,9 +122,3 @@ def test_seeds_that_choose_are_not_pooled_with_those_that_are_reported():
     assert (choosing.label, choosing.seeds) == ("baseline (seeds 0, 1)", [0, 1])
     (alone,) = summarise([results[0], results[2]])
     assert (alone.label, alone.seeds) == ("baseline", [0, 1])
-
-
-def test_scores_of_a_diverged_run_go_on_to_the_tasks_that_were_asked_for():
-    diverged = with_accuracies([0.4], tasks=3, state="diverged")
-    (summary,) = summarise([diverged])
-    np.testing.assert_array_equal(summary.scores(tasks=3), [[0.4, 0, 0]])

@@ -1,6 +1,5 @@
 """The table that the terminal shows."""
 
-import pytest
 from rich.console import Console
 
 from adalin.report import results_table, summarise
@@ -16,9 +15,9 @@ def cells_of(*results):
 
 def test_one_seed_has_no_deviation_and_two_have_the_sample_deviation():
     _, one = cells_of(with_accuracies([0.2, 0.4]))
-    assert one == ["baseline", "1", "0.200", "0.400", "0.300", "done"]
+    assert one == ["baseline", "1", "2", "0.200", "0.400", "0.300", "done"]
     _, two = cells_of(with_accuracies([0.2, 0.4]), with_accuracies([0.4, 0.6], seed=4))
-    assert two == ["baseline", "2", "0.300", "0.500", "0.400 ± 0.141", "done"]
+    assert two == ["baseline", "2", "2", "0.300", "0.500", "0.400 ± 0.141", "done"]
 
 
 def test_states_of_runs_are_told():
@@ -29,17 +28,18 @@ def test_states_of_runs_are_told():
     ]
     _, row = cells_of(*runs)
     assert row == [
-        *("baseline", "3", "0.267", "0.133", "0.200 ± 0.173"),
+        *("baseline", "3", "2", "0.267", "0.133", "0.200 ± 0.173"),
         "done, diverged (task 2, step 7), diverged (task 1, step 7)",
     ]
     _, row = cells_of(with_accuracies([0.2], tasks=9))
-    assert row[-1] == "1/9 tasks"
+    assert (row[2], row[-1]) == ("1", "1/9 tasks")
 
 
-@pytest.mark.parametrize("state", ["running", "diverged"])
-def test_runs_without_rows_have_dashes(state):
-    _, row = cells_of(with_accuracies([], tasks=9, state=state))
-    assert row[:-1] == ["baseline", "1", "-", "-", "-"]
+def test_runs_without_rows_have_dashes_and_zeros_if_they_diverged():
+    _, row = cells_of(with_accuracies([], tasks=9, state="running"))
+    assert row[:-1] == ["baseline", "1", "0", "-", "-", "-"]
+    _, row = cells_of(with_accuracies([], tasks=9, state="diverged"))
+    assert row[:-1] == ["baseline", "1", "9", "0.000", "0.000", "0.000"]
 
 
 def test_test_accuracy_has_a_column_if_any_run_has_it():
@@ -47,8 +47,8 @@ def test_test_accuracy_has_a_column_if_any_run_has_it():
     for row in tested.rows:
         row["test_accuracy"] = 0.5
     heads, adalin, baseline = cells_of(tested, make_result(tasks=2))
-    assert heads[5] == "all tasks, test"
-    assert (adalin[5], baseline[5]) == ("0.500", "-")
+    assert heads[6] == "all tasks, test"
+    assert (adalin[6], baseline[6]) == ("0.500", "-")
     assert "all tasks, test" not in cells_of(make_result(tasks=2))[0]
 
 

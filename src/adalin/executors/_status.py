@@ -33,8 +33,11 @@ class RunStatus:
 
     @property
     def score(self) -> float | None:
-        """Mean over its rows of what people compare."""
-        values = [row[self.run.score] for row in self.rows if isinstance(row.get(self.run.score), int | float)]
+        """Mean over its rows of what people compare; a run that diverged has an accuracy of 0 from there on."""
+        name = self.run.score
+        values = [row[name] for row in self.rows if isinstance(row.get(name), int | float)]
+        if self.state == "diverged" and name.endswith("accuracy"):
+            return sum(values) / self.run.tasks
         return sum(values) / len(values) if values else None
 
 

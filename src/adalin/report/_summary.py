@@ -37,9 +37,8 @@ class Summary:
 
     @property
     def tasks(self) -> int:
-        """Finished by every seed that has not diverged; by any seed if all have."""
-        going = [len(result.rows) for result in self.results if result.state != "diverged"]
-        return min(going) if going else max(len(result.rows) for result in self.results)
+        """Finished by every seed that has not diverged; all that were asked for if every seed has."""
+        return min((len(one.rows) for one in self.results if one.state != "diverged"), default=self.run.tasks)
 
     @property
     def run(self) -> AnyRun:
@@ -56,17 +55,12 @@ class Summary:
                     line[task] = value
         return table
 
-    def scores(self, metric: str | None = None, tasks: int | None = None) -> Values:
-        """The same, but a run that diverged has an accuracy of 0 from there on, also in more tasks than any has.
-
-        It learns nothing more.
-        """
+    def scores(self, metric: str | None = None) -> Values:
+        """The same, but a run that diverged has an accuracy of 0 from there on: it learns nothing more."""
         metric = metric or self.run.score
-        values = np.full((len(self.results), tasks or self.tasks), np.nan)
-        values[:, : self.tasks] = self.values(metric)
-        if metric.endswith("accuracy") and (tasks or np.isfinite(values).any()):
-            diverged = [result.state == "diverged" for result in self.results]
-            values[diverged] = fill_diverged(values[diverged])
+        values = self.values(metric)
+        if metric.endswith("accuracy") and (metric == self.run.score or self.has(metric)):
+            values[self._diverged] = fill_diverged(values[self._diverged])
         return values
 
     def has(self, metric: str) -> bool:
@@ -74,9 +68,14 @@ class Summary:
         return bool(np.isfinite(self.values(metric)).any())
 
     def total(self, metric: str | None = None) -> Values:
-        """Of each seed that got that far, the mean over the tasks that have such a number, as `scores` gives it."""
+        """Of each seed that got to the last task, the mean over the tasks that have such a number, as in `scores`."""
         values = self.scores(metric)
-        return np.array([np.nanmean(line) for line in values if len(line) and np.isfinite(line[-1])])
+        fell_short = self._diverged & np.isnan(values[:, -1:]).all(1)
+        return np.array([np.nanmean(line) for line in values[~fell_short] if np.isfinite(line).any()])
+
+    @property
+    def _diverged(self) -> NDArray[np.bool_]:
+        return np.array([result.state == "diverged" for result in self.results])
 
 
 def fill_diverged(values: Values) -> Values:

@@ -11,13 +11,13 @@ from adalin.training import Result
 
 
 def results_table(summaries: Sequence[Summary], title: str) -> Table:
-    """Per setting: the score in the first and last task and over all, and how far its runs are."""
+    """Per setting: how many tasks count, the score in the first and last of them and over all, how far its runs are."""
     test_score = summaries[0].run.test_score if summaries else ""
     tested = any(summary.has(test_score) for summary in summaries)
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("method", overflow="fold")
     task = summaries[0].run.task_name if summaries else "task"
-    heads = ["seeds", f"{task} 1", "last", f"all {task}s"]
+    heads = ["seeds", f"{task}s", "first", "last", f"all {task}s"]
     for name in [*heads, f"all {task}s, {test_score.partition('_')[0]}"] if tested else heads:
         table.add_column(name, justify="right")
     table.add_column("runs")
@@ -27,7 +27,8 @@ def results_table(summaries: Sequence[Summary], title: str) -> Table:
         cells = [mean_text(end) for end in ends] or ["-", "-"]
         cells += [spread(summary.total(metric)) for metric in (None, test_score)[: 1 + tested]]
         states = dict.fromkeys(state_text(result) for result in summary.results)
-        table.add_row(summary.label, str(len(summary.results)), *cells, ", ".join(states))
+        counts = (str(len(summary.results)), str(summary.tasks))
+        table.add_row(summary.label, *counts, *cells, ", ".join(states))
     return table
 
 

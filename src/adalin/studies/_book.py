@@ -71,21 +71,18 @@ class Book:
         if not complete:
             raise MissingError(f"no runs of {', '.join(methods)} on {benchmark} with the same epochs, images and data")
         best = max(complete, key=_preference)
-        if (tasks := min(map(_length, best))) < LEAST_TASKS:
+        if (tasks := min(summary.tasks for summary in best)) < LEAST_TASKS:
             raise MissingError(f"only {tasks} tasks of {', '.join(methods)} on {benchmark}; {LEAST_TASKS} are needed")
         return best
 
     def read(self, benchmark: str, methods: Sequence[str], metric: str = "online_accuracy") -> Evidence:
         summaries = self.find_all(benchmark, methods)
         seeds = sorted(set.intersection(*(set(summary.seeds) for summary in summaries)))
-        tasks = min(map(_length, summaries))
+        tasks = min(summary.tasks for summary in summaries)
         if len(seeds) < LEAST_SEEDS:
             raise MissingError(f"{len(seeds)} seeds for {', '.join(methods)} on {benchmark}; {LEAST_SEEDS} are needed")
         lines = [[summary.seeds.index(seed) for seed in seeds] for summary in summaries]
-        tables = [
-            summary.scores(metric, _length(summary))[line, :tasks]
-            for summary, line in zip(summaries, lines, strict=True)
-        ]
+        tables = [summary.scores(metric)[line, :tasks] for summary, line in zip(summaries, lines, strict=True)]
         usable = [bool(np.isfinite([table[line] for table in tables]).all()) for line in range(len(seeds))]
         if sum(usable) < LEAST_SEEDS:
             raise MissingError(f"no {metric} of {', '.join(methods)} in every task on {benchmark}")
@@ -137,7 +134,7 @@ def _canonical(text: str) -> str:
 
 
 def _preference(summaries: Sequence[Summary]) -> tuple[Any, ...]:
-    config, benchmark, tasks = summaries[0].config, _benchmark(summaries[0]), min(map(_length, summaries))
+    config, benchmark, tasks = summaries[0].config, _benchmark(summaries[0]), min(one.tasks for one in summaries)
     is_papers = (
         _has_papers_network(summaries[0]),
         *(config[name] == getattr(benchmark, name) for name in ("epochs", "steps", "images")),
@@ -145,13 +142,6 @@ def _preference(summaries: Sequence[Summary]) -> tuple[Any, ...]:
     )
     reported = not any(set(summary.seeds) <= set(SWEEP_SEEDS) for summary in summaries)
     return (tasks >= LEAST_TASKS, reported, *is_papers, tasks)
-
-
-def _length(summary: Summary) -> int:
-    """How many tasks count: all that were asked for, if every run diverged on the way."""
-    if all(result.state == "diverged" for result in summary.results):
-        return max(result.run.tasks for result in summary.results)
-    return summary.tasks
 
 
 def _note(summary: Summary, seeds: Sequence[int], tasks: int, diverged: int) -> str:

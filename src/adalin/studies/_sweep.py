@@ -47,8 +47,7 @@ class Trial:
         """Total average online accuracy; a run that diverged learned nothing more. None while it is not finished."""
         if any(result.state == "unfinished" for result in self.summary.results):
             return None
-        tasks = max(result.run.tasks for result in self.summary.results)
-        return float(self.summary.scores(tasks=tasks).mean())
+        return float(self.summary.scores().mean())
 
     @property
     def diverged(self) -> int:
