@@ -132,6 +132,18 @@ def test_a_given_lipschitz_constant_wins():
     assert AdaLin("gelu", 3, lipschitz=1.12).saturation(torch.linspace(-5, 5, 999).view(-1, 3)).min() == 0
 
 
+class Swish(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        context.save_for_backward(x)
+        return x * x.sigmoid()
+
+    @staticmethod
+    def backward(context, grad):
+        (x,) = context.saved_tensors
+        return grad * x.sigmoid() * (1 + x * (1 - x.sigmoid()))
+
+
 @pytest.mark.parametrize(
     ("base", "message"),
     [
@@ -148,6 +160,7 @@ def test_a_given_lipschitz_constant_wins():
         (nn.PReLU(), "has parameters of its own"),
         (Scaled, "Scaled has buffers, which would be neither saved nor moved with the layer"),
         (lambda x: x.sin_(), "changes its input"),
+        (Swish.apply, "base apply has no forward-mode derivative, of which the gate is made"),
         (3.0, "base must be a name"),
     ],
 )

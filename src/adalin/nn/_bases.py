@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from adalin.nn._estimate import check_elementwise, derivative_of, estimate_lipschitz
+from adalin.nn._estimate import check_derivative, check_elementwise, derivative_of, estimate_lipschitz
 
 
 @dataclass(frozen=True)
@@ -310,6 +310,7 @@ def _from_callable(phi: Callable[[Tensor], Tensor], lipschitz: float | None) -> 
         raise ValueError(f"base {name} has buffers, which would be neither saved nor moved with the layer: use numbers")
     with torch.device("cpu"):  # whatever the default is: a network may be built on the meta device, without numbers
         check_elementwise(phi, name)
+        check_derivative(phi, name)
         if lipschitz is None:
             lipschitz = estimate_lipschitz(phi, name)
     # A copy, because AdaLin writes into phi's result, which may be phi's input.

@@ -29,6 +29,17 @@ def check_elementwise(phi: Callable[[Tensor], Tensor], name: str) -> None:
         )
 
 
+def check_derivative(phi: Callable[[Tensor], Tensor], name: str) -> None:
+    """Raise unless torch can tell phi's derivative together with its values."""
+    try:
+        derivative_of(phi, torch.linspace(-3, 3, 24, dtype=torch.float64))
+    except Exception as error:
+        raise ValueError(
+            f"base {name} has no forward-mode derivative, of which the gate is made: write it with torch's functions, "
+            "or give its autograd.Function a setup_context and a jvp"
+        ) from error
+
+
 def estimate_lipschitz(phi: Callable[[Tensor], Tensor], name: str) -> float:
     """sup |phi'| over |x| <= 1e4, from a grid refined around its maximum.
 

@@ -35,7 +35,7 @@ def forward(x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
     """f(x), computed in alpha's dtype."""
     y = base.phi(x)  # in x's own dtype: alpha = 0 must give torch's phi to the bit
     x, out = x.to(alpha.dtype), y.to(alpha.dtype)
-    if _is_prelu(base, gate):
+    if is_prelu(base, gate):
         return out.addcmul_(torch.sub(x, out, out=_scratch(x)), alpha)
     for x_, out_, g_, scratch_ in _slices(alpha, x, out):
         derivative_into(g_, x_, out_ if y.dtype == out.dtype else None, base)
@@ -45,7 +45,7 @@ def forward(x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
 
 
 def backward(grad: Tensor, x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> tuple[Tensor, Tensor]:
-    if _is_prelu(base, gate):
+    if is_prelu(base, gate):
         through = torch.ops.aten.threshold_backward(grad, x, 0)
         finite = _all_finite(grad)
         blocked = torch.sub(grad, through, out=_scratch(grad)) if finite else grad.masked_fill(x > 0, 0)
@@ -65,7 +65,8 @@ def _all_finite(x: Tensor) -> bool:
     return math.isfinite(x.sum().item())
 
 
-def _is_prelu(base: Base, gate: Gate) -> bool:
+def is_prelu(base: Base, gate: Gate) -> bool:
+    """Whether the linear term is there where x < 0, and nowhere else."""
     return base.phi is torch.relu and base.binary and gate is linear
 
 

@@ -185,3 +185,10 @@ def test_an_index_that_takes_an_axis_away_leaves_the_axis_to_the_first_forward()
     assert [(site.width, site.dim) for site in conversion.sites] == [(None, None)]
     conversion.model(torch.randn(2, 3, 4))
     assert conversion.model.relu.dim == -1  # not the batch axis
+
+
+def test_a_norm_that_has_not_seen_its_inputs_yet_has_lazy_alphas_behind_it() -> None:
+    layers = nn.LazyConv2d(8, 3), nn.LazyBatchNorm2d(), nn.ReLU(), nn.Flatten(), nn.LazyLinear(10)
+    conversion = convert(nn.Sequential(*layers))
+    conversion.model(images())
+    assert conversion.model[2].alpha.shape == (8,)

@@ -73,7 +73,7 @@ def _layer_axis(module: nn.Module) -> Axis | None:
     if isinstance(module, _BatchNorm | _InstanceNorm):
         ranks = {"2d": -3, "3d": -4}
         dim = next((ranks[cls.__name__[-2:]] for cls in type(module).__mro__ if cls.__name__[-2:] in ranks), None)
-        return Axis(dim, module.num_features, module)
+        return Axis(dim, module.num_features or None, module)  # a lazy one has 0 until its first input
     if isinstance(module, nn.GroupNorm):
         return Axis(None, module.num_channels, module)
     if isinstance(module, nn.LayerNorm | nn.RMSNorm):
