@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from adalin import param_groups
+from adalin import AdaLin, param_groups
 from adalin.methods import Method
 from adalin.models import make_model
 from adalin.streams import Task
@@ -138,3 +138,39 @@ def test_a_network_of_another_form_does_not_fit_a_stack() -> None:
     assert not MLPStack.fits(nn.Sequential(nn.Flatten(), nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 2)))
     assert not MLPStack.fits(make_model("cnn", (3, 32, 32), 10, Method.parse("adalin").activation))
     assert MLPStack.fits(make_model("mlp", (4,), 10, Method.parse("adalin").activation))
+
+
+def mlp_of(activation: nn.Module, hidden: nn.Linear | None = None) -> nn.Sequential:
+    first, second = nn.Linear(FEATURES, 24), hidden or nn.Linear(24, 24)
+    layers = nn.Flatten(), first, activation, second, activation, nn.Linear(24, 10)
+    return nn.Sequential(*layers).to(torch.float64)
+
+
+@pytest.mark.parametrize(
+    "activation", [nn.SiLU(), AdaLin("relu", 24, gate="linear", lipschitz=2.0)], ids=["silu", "adalin"]
+)
+def test_an_activation_that_layers_share_is_trained_as_one(activation: nn.Module) -> None:
+    model = mlp_of(copy.deepcopy(activation))
+    assert MLPStack.fits(model)
+    compare(MLPStack, [Trainee(model, 0, LR, (), None)], [[data(0, torch.float64, FEATURES)]], 1e-12)
+
+
+def test_layers_that_share_weights_are_not_stacked() -> None:
+    shared = nn.Linear(24, 24)
+    layers = nn.Flatten(), nn.Linear(FEATURES, 24), nn.ReLU(), shared, nn.ReLU(), shared
+    assert not MLPStack.fits(nn.Sequential(*layers))
+
+
+def test_bytes_that_runs_share_are_scaled_once() -> None:
+    members = [trainee(Method.parse("baseline"), seed, torch.float32, None) for seed in (0, 1, 2)]
+    scaled = []
+
+    def scale(inputs: Tensor) -> Tensor:
+        scaled.append(inputs)
+        return inputs / 255
+
+    task = Task(torch.zeros(IMAGES, FEATURES, dtype=torch.uint8), torch.zeros(IMAGES, dtype=torch.long), scale=scale)
+    stack = MLPStack(members)
+    stack.start_task(0, [task] * 3)
+    assert len(scaled) == 1
+    assert len(stack._inputs) == IMAGES

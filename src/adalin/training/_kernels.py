@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from adalin.nn import AdaLin, CReLU, DeepFourier, Interpolation
 from adalin.nn._bases import MODULES, Base, module_base
-from adalin.nn._fused import derivative_into, gate_into
-from adalin.nn._gates import linear, none
+from adalin.nn._fused import derivative_into, gate_into, is_prelu
+from adalin.nn._gates import none
 from adalin.nn._registry import Fixed
 
 
@@ -229,8 +229,7 @@ def make_kernel(module: nn.Module, alpha: Tensor | None) -> Kernel:
         assert alpha is not None
         if isinstance(module, Interpolation):
             return InterpolationKernel(alpha, module.base)
-        prelu = module.base.phi is torch.relu and module._gate is linear
-        return PReLU(alpha) if prelu else AdaLinKernel(alpha, module)
+        return PReLU(alpha) if is_prelu(module.base, module._gate) else AdaLinKernel(alpha, module)
     if isinstance(module, CReLU):
         return CReLUKernel()
     if isinstance(module, DeepFourier):

@@ -74,17 +74,21 @@ class MLPStack(Stack):
         """Whether a network has the form that can be stacked."""
         if type(model) is not nn.Sequential or not isinstance(model[0], nn.Flatten):
             return False
-        linears, activations = list(model)[1::2], list(model)[2::2]
+        linears, activations = list(model)[1::2], _activations(model)
+        weights = [parameter for layer in linears for parameter in layer.parameters()]
         return (
             len(linears) == len(activations) + 1 > 1
             and all(type(layer) is nn.Linear and layer.bias is not None for layer in linears)
+            and len(set(weights)) == len(weights)  # layers that share them would be trained apart
             and all(has_kernel(activation) for activation in activations)
             and all(parameter.requires_grad for parameter in model.parameters())
         )
 
     def start_task(self, task: int, data: Sequence[Task], *, resumed: bool = False) -> None:
         self._task = task
-        inputs = [own.floats(own.inputs) for own in data]
+        tasks = {id(own): own for own in data}  # runs that differ in their method only share one
+        floats = {key: own.floats(own.inputs) for key, own in tasks.items()}
+        inputs = [floats[id(own)] for own in data]
         if [id(one) for one in inputs] != [id(one) for one in self._given]:
             self._given = inputs
             self._take_inputs()
@@ -321,11 +325,16 @@ def _layouts(trainee: Trainee) -> Iterator[Layout]:
 
 
 def _linears(model: nn.Module) -> list[nn.Linear]:
-    return [layer for layer in model.children() if isinstance(layer, nn.Linear)]
+    return [layer for layer in _layers(model) if isinstance(layer, nn.Linear)]
 
 
 def _activations(model: nn.Module) -> list[nn.Module]:
-    return list(model.children())[2::2]
+    return _layers(model)[2::2]
+
+
+def _layers(model: nn.Module) -> list[nn.Module]:
+    assert isinstance(model, nn.Sequential)
+    return list(model)  # not `children`, where an activation that is used twice is there once
 
 
 def _join(parts: list[Tensor]) -> Tensor:
