@@ -274,6 +274,22 @@ def test_spaces_that_do_not_fit_are_told_of_in_one_line(
         define_sac_runs("Strange-v0", ["adalin"], [0])
 
 
+class Endless(Strange):
+    """Neither ends nor has a time limit."""
+
+    def step(self, action: Any) -> Any:
+        return np.zeros(self.seen, np.float32), 1.0, False, False, {}
+
+
+def test_an_episode_that_would_never_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
+    monkeypatch.setattr(_environment, "LONGEST_EPISODE", 7)
+    gymnasium.register("Endless-v0", lambda **options: Endless(), disable_env_checker=True)
+    environment = Environment("Endless-v0", 0, "eval")
+    ends = [environment.step(np.zeros(2, np.float32)) for _ in range(7)]
+    assert [(one.over, one.terminated) for one in ends] == [(False, False)] * 6 + [(True, False)]
+
+
 def without(missing: str) -> Callable[[str], Any]:
     def look(name: str) -> Any:
         if name == missing:

@@ -261,3 +261,31 @@ def test_what_is_frozen_is_refused_before_anything_starts(monkeypatch: pytest.Mo
     register_activation("fixed-alpha", build, "AdaLin that does not learn")
     with pytest.raises(ValueError, match="SAC trains all parameters, and fixed-alpha has some that are frozen"):
         define_sac_runs("Pendulum-v1", ["baseline", "fixed-alpha"], [3])
+
+
+class Counting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return x.relu()
+
+
+@pytest.mark.parametrize("make", [nn.RReLU, Counting])
+def test_what_cannot_be_resumed_is_refused_before_anything_starts(
+    make: type[nn.Module], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget_later(monkeypatch)
+    register_activation("mine", lambda width, dim: make(), "mine")
+    with pytest.raises(ValueError, match="and mine draws random numbers or has buffers"):
+        define_sac_runs("Pendulum-v1", ["baseline", "mine"], [3])
+
+
+def test_an_activation_that_all_layers_share_is_in_each_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    forget_later(monkeypatch)
+    silu = nn.SiLU()
+    register_activation("my-silu", lambda width, dim: silu, "the same object in all layers")
+    (network,) = build("my-silu", 1)
+    assert [type(layer) for layer in network] == [nn.Linear, nn.SiLU, nn.Linear, nn.SiLU, nn.Linear]

@@ -19,6 +19,8 @@ from adalin.rl._sac import Action
 
 Observation = NDArray[np.float64] | NDArray[np.float32]
 HINT = "pip install 'adalin[rl]'"
+LONGEST_EPISODE = 10_000
+"""Steps after which an episode is cut off where the environment has no limit of its own: it might never end."""
 DERIVED = ("xpos", "xipos")
 """Positions of bodies: not part of MuJoCo's state, but rewards compare them with those before the step."""
 
@@ -133,6 +135,8 @@ def make_environment(name: str, **options: Any) -> Any:
     with warnings.catch_warnings(), _quiet_mujoco() if is_mujoco(name) else nullcontext():
         # The paper's are v4; gymnasium would rather have v5, which is another environment.
         warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
+        if gymnasium.spec(name).max_episode_steps is None:
+            options["max_episode_steps"] = LONGEST_EPISODE
         env = gymnasium.make(name, **options)
     space, seen = env.action_space, env.observation_space
     box = gymnasium.spaces.Box

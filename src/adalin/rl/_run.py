@@ -10,7 +10,6 @@ from torch import nn
 from adalin._seeds import seeded
 from adalin.methods import Method
 from adalin.models import make_model
-from adalin.models._build import trial_build
 from adalin.nn._bases import did_you_mean
 from adalin.rl._environment import check_environment, simulator_version, transition_size
 from adalin.training import AnyRun, Hardware
@@ -140,15 +139,20 @@ class SACRun(AnyRun):
 
     def check_network(self) -> None:
         """Raises ValueError if the networks cannot have the method's activation."""
-        with trial_build():
-            self._network(1, 1)
+        with seeded(self.seed, "init"):
+            network, x = self._network(1, 1), torch.linspace(-3, 3, 32)[:, None]
+            with torch.no_grad():
+                is_repeatable = torch.allclose(network(x), network(x), rtol=0, atol=0, equal_nan=True)
+        if not is_repeatable or next(network.buffers(), None) is not None:
+            raise ValueError(f"SAC saves parameters only, and {self.method} draws random numbers or has buffers")
 
     def _network(self, inputs: int, outputs: int) -> nn.Sequential:
         plain = make_model("mlp-256", (inputs,), outputs, self.parsed_method.activation)
         if not all(parameter.requires_grad for parameter in plain.parameters()):
             raise ValueError(f"SAC trains all parameters, and {self.method} has some that are frozen")
         layers: list[nn.Module] = []
-        *hidden, output = list(plain.children())[1:]  # without Flatten
+        assert isinstance(plain, nn.Sequential)
+        *hidden, output = list(plain)[1:]  # without Flatten
         for layer in hidden:
             layers.append(layer)
             if self.layer_norm and isinstance(layer, nn.Linear):
