@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -99,21 +101,28 @@ def test_runs_are_running_and_then_done_as_a_command_goes_on(tmp_path):
     assert counts(tmp_path) == {"done": 4}
 
 
+@contextmanager
+def held(folder: RunFolder) -> Iterator[None]:
+    """Locked by another process."""
+    program = (
+        "import sys, time; from pathlib import Path; from adalin.training import RunFolder\n"
+        "with RunFolder(Path(sys.argv[1])).lock(): print('locked', flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program, str(folder.path)], stdout=subprocess.PIPE) as holder:
+        try:
+            assert holder.stdout.readline() == b"locked\n"
+            yield
+        finally:
+            holder.kill()
+
+
 def test_a_run_is_running_while_its_lock_is_held_and_stopped_when_its_command_is_killed(tmp_path):
     work = make_work(tmp_path)
     first = RunFolder(tmp_path / work.runs[0].folder)
     submission = Submission.start(work, "local", 0)
     assert counts(tmp_path) == {"waiting": 4}
-    program = (
-        "import sys, time; from pathlib import Path; from adalin.training import RunFolder\n"
-        "with RunFolder(Path(sys.argv[1])).lock(): print('locked', flush=True); time.sleep(600)"
-    )
-    with subprocess.Popen([sys.executable, "-c", program, str(first.path)], stdout=subprocess.PIPE) as holder:
-        try:
-            assert holder.stdout.readline() == b"locked\n"
-            assert counts(tmp_path) == {"running": 1, "waiting": 3}
-        finally:
-            holder.kill()
+    with held(first):
+        assert counts(tmp_path) == {"running": 1, "waiting": 3}
     assert counts(tmp_path) == {"waiting": 4}
     long_ago = time.time() - 2 * _submission.SILENT_SECONDS
     os.utime(submission.folder / "submission.json", (long_ago, long_ago))
@@ -142,6 +151,8 @@ def test_what_has_failed_is_shown_with_its_message_and_the_exit_code_is_1(adalin
     assert f"failed: {work.runs[0].folder}: out of luck" in out
     assert "1 failed" in out
     assert "3 stopped" in out
+    with held(RunFolder(Path("runs", work.runs[0].folder))):
+        assert counts(Path("runs")) == {"running": 1, "stopped": 3}, "somebody tries again"
 
 
 @pytest.mark.parametrize(

@@ -153,3 +153,19 @@ def test_a_copy_has_the_last_checkpoints_only_and_the_run_goes_on_from_it_to_the
     assert {path.name for path in here} == {path.name for path in there}
     assert train([one], tmp_path / "there")[one] == expected
     assert outcome(tmp_path / "there" / one.folder) == expected
+
+
+def test_copies_that_are_killed_leave_one_temporary_file_at_most(tmp_path: Path, monkeypatch) -> None:
+    def die(path: Path, data: bytes, *, temporary: Path) -> None:
+        temporary.write_bytes(data)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_mirror, "write_atomically", die)
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    for number in range(3):
+        (source / f"checkpoint-{number}").write_text("new")
+        with pytest.raises(KeyboardInterrupt):
+            copy_run(source, target)
+        (source / f"checkpoint-{number}").unlink()
+    assert len(list(target.iterdir())) == 1

@@ -175,3 +175,8 @@ def test_workers_share_the_cuda_devices_unless_one_is_named(device, visible, mon
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     _execute._pin(3, 1_000, device)
     assert os.environ.get("CUDA_VISIBLE_DEVICES") == visible
+
+
+def test_a_benchmark_that_would_be_read_as_one_of_sac_is_refused() -> None:
+    with pytest.raises(ValueError, match="'sac-like-v1' would be taken for an environment"):
+        register_benchmark(replace(get_benchmark(BENCHMARK), id="sac-like-v1"))

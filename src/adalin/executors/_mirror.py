@@ -90,7 +90,8 @@ def copy_run(source: Path, target: Path) -> None:
         for name, data in (*contents.items(), *pieces.items(), *checkpoints.items()):
             path = target / name
             if not (path.exists() and path.read_bytes() == data):
-                write_atomically(path, data, temporary=target / f"{name}.tmp")
+                # One name for all, so that a copy which is killed leaves no more than one of them behind.
+                write_atomically(path, data, temporary=target / "copy.tmp")
         kept |= {path.name for path in source.iterdir()}
         # Pieces too: one that another machine made and lost would be taken for a part of the buffer.
         for path in (*_files(target, CHECKPOINT), *_files(target, REPLAY)):

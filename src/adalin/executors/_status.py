@@ -170,7 +170,7 @@ class StatusReader:
             waits = waits and not submission.silent
         if look.finished:
             state = look.state
-        elif message:
+        elif message and RunFolder(path).held_by() is None:  # else somebody has begun again since
             state = "failed"
         elif _is_running(RunFolder(path), look, 60.0 if submission is None else submission.checkpoint_seconds):
             state = "running"

@@ -58,6 +58,10 @@ _BENCHMARKS: dict[str, Benchmark] = {}
 
 def register_benchmark(benchmark: Benchmark) -> Benchmark:
     """Make a benchmark known by its id."""
+    if benchmark.id.startswith("sac-"):
+        raise ValueError(
+            f"{benchmark.id!r} would be taken for an environment that SAC is trained in: choose another id"
+        )
     if benchmark.id in _BENCHMARKS:
         raise ValueError(f"a benchmark with the id {benchmark.id!r} is registered already")
     _BENCHMARKS[benchmark.id] = benchmark

@@ -56,10 +56,15 @@ def try_streams(stack: Sequence[Run], dataset: Dataset | None, hardware: Hardwar
     streams = Streams(dataset)
     stack = stack if is_stacked(stack[0], streams) else stack[:1]
     moments: list[tuple[float, int]] = []
+    ended: list[AnyRun] = []
+    """Those whose task ended after the last of these moments."""
 
     def note(event: str, run: AnyRun, details: dict[str, Any]) -> None:
         if event == "steps":
             moments.append((time.perf_counter(), details["steps"]))
+            ended.clear()
+        elif event == "row":
+            ended.append(run)
 
     def train(runs: Sequence[Run], root: Path, seconds: float) -> list[RunFolder]:
         folders = [RunFolder(root / run.folder) for run in runs]
@@ -82,7 +87,7 @@ def try_streams(stack: Sequence[Run], dataset: Dataset | None, hardware: Hardwar
         folders = train(epoch, Path(root, "short"), float("inf"))
         if not all((folder.path / "rows.jsonl").exists() for folder in folders):
             raise ValueError(f"{stack[0].method} diverges within an epoch: there is nothing to plan with")
-        per_task = (time.perf_counter() - moments[-1][0]) / len(stack)
+        per_task = (time.perf_counter() - moments[-1][0]) / len(ended)  # a large stack is trained in parts
         row = max((folder.path / "rows.jsonl").stat().st_size for folder in folders)
         checkpoint = max(file.stat().st_size for folder in folders for file in folder.path.glob("checkpoint-*"))
         moments.clear()
