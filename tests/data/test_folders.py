@@ -32,6 +32,14 @@ def test_a_tilde_is_the_home_folder(tmp_path, monkeypatch):
     assert load("mnist", "~/data").source == "MNIST"
 
 
+def test_the_home_of_nobody_is_told_in_one_line(monkeypatch):
+    with pytest.raises(DataError, match=r"^there is no user whose home ~nobody-here/data is in$"):
+        load("mnist", "~nobody-here/data")
+    monkeypatch.setenv("ADALIN_DATA", "~nobody-here")
+    with pytest.raises(DataError, match=r"^there is no user whose home ~nobody-here is in$"):
+        where()
+
+
 def test_an_empty_environment_variable_names_no_folder(monkeypatch, cache):
     monkeypatch.setenv("ADALIN_DATA", "")
     assert where().folder == cache

@@ -47,8 +47,10 @@ def where(folder: str | Path | None = None) -> Location:
 
 def choose_folder(folder: str | Path | None) -> tuple[Path, str]:
     """The folder given, else $ADALIN_DATA, else the user's cache; and which of these it is."""
-    if folder is not None:
-        return Path(folder).expanduser(), "as given"
-    if os.environ.get("ADALIN_DATA"):
-        return Path(os.environ["ADALIN_DATA"]).expanduser(), "$ADALIN_DATA"
-    return Path(pooch.os_cache("adalin")), CACHE
+    given, chosen_by = (folder, "as given") if folder is not None else (os.environ.get("ADALIN_DATA"), "$ADALIN_DATA")
+    if given is None or given == "":
+        return Path(pooch.os_cache("adalin")), CACHE
+    try:
+        return Path(given).expanduser(), chosen_by
+    except RuntimeError:  # which pathlib raises
+        raise DataError(f"there is no user whose home {given} is in") from None
