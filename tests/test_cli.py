@@ -26,7 +26,7 @@ def test_run_trains_every_method_with_every_seed_and_prints_a_table(adalin):
     assert (code, err) == (0, "")
     assert "data: 5,000 bundled MNIST digits" in out
     assert re.search(r"task +2 +adalin\+l2 +accuracy 0\.\d\d\d", out)
-    assert re.search(r"adalin\+l2 +2 +0\.\d\d\d +0\.\d\d\d +0\.\d\d\d ± 0\.\d\d\d +done", out)
+    assert re.search(r"adalin\+l2 +2 +2 +0\.\d\d\d +0\.\d\d\d +0\.\d\d\d ± 0\.\d\d\d +done", out)
     rows = rows_of(Path("runs"))
     assert len(rows) == 4
     first = json.loads(next(iter(rows.values())).splitlines()[0])

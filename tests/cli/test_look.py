@@ -254,8 +254,8 @@ def test_report_tells_of_runs_that_diverged_or_are_not_finished(adalin):
     assert adalin("report", "odd.parquet")[0] == 0
     assert "4 runs of 4 settings on 1 benchmark: 2 unfinished, 2 diverged" in Path("report/index.html").read_text()
     assert adalin("report", "odd.parquet", "--markdown", "page.md")[0] == 0
-    assert "| baseline | 1 (1 diverged) | 3 |" in Path("page.md").read_text()
-    assert "| fourier | 1 (1 diverged) | 0 | - |" in Path("page.md").read_text()
+    assert "| baseline | 1 (1 diverged) | 12 |" in Path("page.md").read_text()
+    assert "| fourier | 1 (1 diverged) | 12 | 0.000 | 0.000 | 0.000 |" in Path("page.md").read_text()
 
 
 TEXT = "# Results\r\n\nabove ±\n" + "\nof last week\n".join(MARKS) + "\n\nbelow, no newline"
@@ -341,3 +341,21 @@ def test_an_unknown_logger_is_one_line(adalin):
     assert err.startswith("adalin: ")
     assert err.count("\n") == 1
     assert not Path("runs").exists()
+
+
+# show
+
+
+def test_a_metric_is_drawn_for_those_benchmarks_that_have_it(adalin):
+    tested = make_result(benchmark="permuted-mnist", tasks=2)
+    for row in tested.rows:
+        row["test_accuracy"] = 0.5
+    write_archive("both.parquet", make_result(tasks=2), tested)
+    code, out, err = adalin("show", "both.parquet", "--picture", "x.png", "--metric", "test_accuracy")
+    assert (code, err) == (0, "")
+    assert out.endswith("picture: x.png\n")
+    code, out, _ = adalin("show", "both.parquet", "--picture", "x.png", "--metric", "srank")
+    assert "picture: x-1.png\npicture: x-2.png\n" in out
+    _, out, err = adalin("show", "both.parquet", "--picture", "x.png", "--metric", "sranc")
+    assert "permuted-mnist-v1" in out, "the tables are shown all the same"
+    assert "test_accuracy" in err

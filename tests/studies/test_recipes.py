@@ -138,6 +138,13 @@ def test_recipes_share_the_runs_of_the_main_figure():
         assert folders(name) & main, name
 
 
+def test_figures_of_the_bundled_digits_say_so():
+    recipe = get_recipe("activations")
+    figure = recipe.figure(recipe.runs("quick", seeds=[3], data="bundled"), [])
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == ["without AdaLin (bundled digits)", "with AdaLin (bundled digits)"]
+
+
 def test_every_claim_about_what_can_be_run_belongs_to_a_recipe():
     claims = {claim for recipe in recipes().values() for claim in recipe.claims}
     assert claims <= {claim.id for claim in CLAIMS}

@@ -45,9 +45,13 @@ class Show:
         from adalin.training import RunFolder
 
         check_figure_path(path)
-        runs = [result.run for result in results if isinstance(result.run, SACRun)]
-        found = {folder.path.parts[-3:]: folder for folder in RunFolder.find(self.folder.absolute())}
-        agents = [(run, found[run.folder.parts]) for run in runs if run.folder.parts in found]
+        runs = {result.run.folder: result.run for result in results if isinstance(result.run, SACRun)}
+        agents = [
+            (run, folder)
+            for folder in RunFolder.find(self.folder.absolute())
+            for place, run in runs.items()
+            if folder.path.parts[-len(place.parts) :] == place.parts and folder.has_network
+        ]
         if not agents:
             raise ValueError(f"there are no agents of SAC in {self.folder}; `adalin run sac` trains some")
         for number, (run, folder) in enumerate(agents, 1):

@@ -160,7 +160,7 @@ class Plan(Run):
         runs, dataset = self.define()
         result = plan(runs, dataset, workers=self.processes, hardware=self.hardware)
         stacks = ", ".join(map(str, result.stacks))
-        console.print(f"{len(runs)} runs of {runs[0].tasks} tasks, {result.steps:,} steps in all")
+        console.print(f"{len(runs)} runs of {runs[0].tasks} {runs[0].task_name}s, {result.steps:,} steps in all")
         console.print(f"{len(result.stacks)} stacks of {stacks} runs on {self.processes} processes")
         console.print(f"about {duration(result.seconds)} on this machine as it is now")
         console.print(f"about {result.disk_bytes / 1e6:.1f} MB of disk")

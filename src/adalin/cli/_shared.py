@@ -114,6 +114,7 @@ class Training:
         return Hardware(self.device, self.compile)
 
     def say_data(self, dataset: "Dataset | None", console: Console) -> None:
+        """What is trained on: the bundled digits may take MNIST's place."""
         if dataset is not None:
             hint = "; for the real MNIST: adalin data fetch mnist" if dataset.bundled and self.data is None else ""
             console.print(f"data: {dataset.source}{hint}", soft_wrap=True)
@@ -153,8 +154,8 @@ class Training:
             console.print("stopped and saved; the same command goes on")
             return results, 130
         if not progress.errors and progress.made_no_step:
-            tasks = sum(len(result.rows) for result in results)
-            console.print(f"everything was done before: {tasks} tasks in {len(results)} runs")
+            rows = f"{sum(len(result.rows) for result in results)} {runs[0].task_name}s"
+            console.print(f"everything was done before: {rows} in {len(results)} runs")
         return results, 1 if progress.errors else 0
 
 
@@ -225,14 +226,22 @@ def show(results: "list[Result]", console: Console, picture: Path | None = None,
     from adalin.report import by_benchmark, curves_figure, results_table, save_figure
 
     benchmarks = by_benchmark(results)
-    for number, ((benchmark, source), summaries) in enumerate(benchmarks.items()):
+    for (benchmark, source), summaries in benchmarks.items():
         console.print(results_table(summaries, f"{benchmark} on {source}"))
-        if picture is None or not any(summary.tasks for summary in summaries):
-            continue
-        if not any(summary.has(metric or summary.run.score) for summary in summaries):
-            measured = dict.fromkeys(name for one in results for row in one.rows[:1] for name in row)
-            known = [name for name in measured if any(summary.has(name) for summary in summaries)]
-            raise ValueError(f"{metric!r} is no number that these runs have; they have {', '.join(known)}")
-        path = picture if len(benchmarks) == 1 else picture.with_stem(f"{picture.stem}-{number + 1}")
+    if picture is None or not any(result.rows for result in results):
+        return
+    drawn = {
+        place: summaries
+        for place, summaries in benchmarks.items()
+        if any(summary.has(metric or summary.run.score) for summary in summaries)
+    }
+    if not drawn and metric is None:
+        console.print(f"no picture: there is no {results[0].run.score} yet")
+    elif not drawn:
+        measured = dict.fromkeys(name for one in results for row in one.rows for name in row)
+        known = [name for name in measured if any(one.has(name) for members in benchmarks.values() for one in members)]
+        raise ValueError(f"{metric!r} is no number that these runs have; they have {', '.join(known)}")
+    for number, ((benchmark, source), summaries) in enumerate(drawn.items(), 1):
+        path = picture if len(drawn) == 1 else picture.with_stem(f"{picture.stem}-{number}")
         save_figure(curves_figure(summaries, title=benchmark, note=f"data: {source}", metric=metric), path)
         console.print(f"picture: {path}", soft_wrap=True)

@@ -35,6 +35,7 @@ class Reproduce(Training):
 
     def __call__(self, console: Console) -> int:
         self.prepare()
+        from adalin.data import load
         from adalin.studies import get_recipe, recipes
 
         if self.list or self.recipe is None:
@@ -42,26 +43,22 @@ class Reproduce(Training):
                 console.print(f"{name:<18} {recipe.title}")
             return 0
         chosen = list(recipes().values()) if self.recipe == "all" else [get_recipe(self.recipe)]
+        # What is wrong with the last recipe is told before hours are spent on the first.
+        names = dict.fromkeys(part.dataset for recipe in chosen for part in recipe.parts)
+        datasets = [load(name, self.data) for name in names if name is not None]
+        wanted = [recipe.runs(self.budget, seeds=self.seeds, data=self.data) for recipe in chosen]
+        for dataset in datasets:
+            self.say_data(dataset, console)
         codes = []
-        self._check_data(chosen)
-        for recipe in chosen:
-            codes.append(self._plan(recipe, console) if self.plan else self._make(recipe, console))
+        for recipe, runs in zip(chosen, wanted, strict=True):
+            codes.append(self._plan(recipe, runs, console) if self.plan else self._make(recipe, runs, console))
             if codes[-1] == 130:
                 break
         return max(codes)
 
-    def _check_data(self, recipes: "Sequence[Recipe]") -> None:
-        """That of the last recipe too, before hours are spent on the first."""
-        from adalin.data import load
-
-        for name in dict.fromkeys(part.dataset for recipe in recipes for part in recipe.parts):
-            if name is not None:
-                load(name, self.data)
-
-    def _make(self, recipe: "Recipe", console: Console) -> int:
+    def _make(self, recipe: "Recipe", runs: "Sequence[Sequence[AnyRun]]", console: Console) -> int:
         from adalin.studies import save_picture
 
-        runs = recipe.runs(self.budget, seeds=self.seeds, data=self.data)
         results: list[Result] = []
         codes = [0]
         for benchmark, members in _by_benchmark(runs).items():
@@ -82,7 +79,7 @@ class Reproduce(Training):
             console.print(f"picture: {path}", soft_wrap=True)
         return max(codes)
 
-    def _plan(self, recipe: "Recipe", console: Console) -> int:
+    def _plan(self, recipe: "Recipe", runs: "Sequence[Sequence[AnyRun]]", console: Console) -> int:
         from adalin.data import load
         from adalin.executors._status import look_at
         from adalin.report import duration
@@ -90,7 +87,7 @@ class Reproduce(Training):
 
         if not recipe.parts:
             console.print(f"{recipe.name}: no runs, it is drawn at once")
-        for benchmark, members in _by_benchmark(recipe.runs(self.budget, seeds=self.seeds, data=self.data)).items():
+        for benchmark, members in _by_benchmark(runs).items():
             looks = {run: look_at(self.out / run.folder, run) for run in members}
             left = [run for run in members if not looks[run].finished]
             told = f"{recipe.name}: {benchmark}, {_count(members)}"
@@ -109,10 +106,10 @@ class Reproduce(Training):
 
 def _count(runs: "Sequence[AnyRun]") -> str:
     steps = sum(run.total_steps for run in runs)
-    return f"{len(runs)} runs of {runs[0].tasks} tasks, {steps:,} steps"
+    return f"{len(runs)} runs of {runs[0].tasks} {runs[0].task_name}s, {steps:,} steps"
 
 
-def _by_benchmark(parts: "list[list[AnyRun]]") -> "dict[str, list[AnyRun]]":
+def _by_benchmark(parts: "Sequence[Sequence[AnyRun]]") -> "dict[str, list[AnyRun]]":
     """The runs of all parts, each once."""
     groups: dict[str, dict[Path, AnyRun]] = {}
     for run in (run for part in parts for run in part):
@@ -121,11 +118,10 @@ def _by_benchmark(parts: "list[list[AnyRun]]") -> "dict[str, list[AnyRun]]":
 
 
 def _judge(recipe: "Recipe", results: "list[Result]", console: Console) -> None:
-    from adalin.report import by_benchmark
+    from adalin.report import summarise_all
     from adalin.studies import judge_claims
 
-    summaries = [summary for members in by_benchmark(results).values() for summary in members]
-    for verdict in judge_claims(summaries):
+    for verdict in judge_claims(summarise_all(results)):
         if verdict.claim in recipe.claims:
             console.print(f"{verdict.claim} {verdict}: {verdict.text}")
             for finding in verdict.findings:
@@ -152,6 +148,11 @@ class Sweep(Settings):
 
     def __call__(self, console: Console) -> int:
         self.prepare()
+        from adalin.data import load
+        from adalin.streams import get_benchmark
+
+        name = get_benchmark(self.benchmark).dataset
+        self.say_data(None if name is None else load(name, self.data), console)
         if self.search == "optuna":
             return self._search(console)
         from adalin.studies import sweep_runs

@@ -13,7 +13,7 @@ from adalin.report._statistics import (
     paired_test,
     plasticity_slope,
 )
-from adalin.report._summary import SWEEP_SEEDS, Summary, by_benchmark, mean_and_deviation, summarise
+from adalin.report._summary import SWEEP_SEEDS, Summary, by_benchmark, mean_and_deviation, summarise, summarise_all
 from adalin.report._table import results_table
 from adalin.report._verdict import Finding, Verdict
 from adalin.report._watch import status_json, status_view
@@ -45,6 +45,7 @@ __all__ = [
     "status_json",
     "status_view",
     "summarise",
+    "summarise_all",
     "unpack_results",
     "write_page",
     "write_results",

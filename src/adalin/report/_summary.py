@@ -135,3 +135,8 @@ def by_benchmark(results: Sequence[Result]) -> dict[tuple[str, str], list[Summar
     return {
         place: sorted(summarise(members), key=lambda one: rank_of(one.run.method)) for place, members in places.items()
     }
+
+
+def summarise_all(results: Sequence[Result]) -> list[Summary]:
+    """The summaries of all benchmarks, one benchmark after the other."""
+    return [summary for members in by_benchmark(results).values() for summary in members]

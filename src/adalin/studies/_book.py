@@ -15,7 +15,7 @@ from adalin.report._summary import SWEEP_SEEDS, Summary, Values
 from adalin.report._verdict import SMALLER
 from adalin.rl import SACRun
 from adalin.streams import Benchmark, get_benchmark
-from adalin.studies._paper import hyper_parameters
+from adalin.studies._paper import chosen_by_paper
 from adalin.training import Result, Run
 
 LEAST_SEEDS = 2
@@ -102,8 +102,7 @@ def _for_claims(summary: Summary) -> Summary | None:
     config, benchmark = summary.config, _benchmark(summary)
     paper = {"inputs": "unit", "init": "default", "clip": benchmark.clip, "preset": "plain", "precision": "float32"}
     if _has_papers_network(summary):  # a smaller one has hyper-parameters of its own
-        paper |= {"lr": benchmark.lr, "batch_size": benchmark.batch_size}
-        paper |= hyper_parameters(benchmark.name, config["method"])
+        paper |= chosen_by_paper(benchmark, config["method"])
     is_papers = all(config[name] == value for name, value in paper.items())
     return Summary(summary.label, results) if results and is_papers else None
 

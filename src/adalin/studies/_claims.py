@@ -18,7 +18,7 @@ from adalin.studies._checks import (
     LowestOverall,
     Plasticity,
 )
-from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS
+from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, RANDOM_LABELS, TESTED
 from adalin.studies._replay_ratio import ENVIRONMENTS, GapGrows
 
 STEEP = 0.1
@@ -58,8 +58,6 @@ def _rivals(method: str) -> tuple[str, ...]:
     return tuple(other for other in MAIN_METHODS if other != method)
 
 
-_RANDOM_LABELS = ("random-label-mnist", "random-label-cifar10")
-_TRANSFER = ("permuted-mnist", "shuffled-label-cifar10", "class-split-cifar100")
 # With ReLU all gates are one: |phi'| / L is 0 or 1, where they agree. The paper does not say which base it took.
 _GATES = ("adalin-tanh", "adalin-tanh:gate=linear", "adalin-tanh:gate=quadratic")
 
@@ -81,7 +79,7 @@ CLAIMS = (
     Claim(
         "C4",
         "AdaLin beats Scratch where knowledge transfers: Permuted MNIST, shuffled CIFAR-10, class-split CIFAR-100.",
-        tuple(Highest(benchmark, "adalin", ("scratch",)) for benchmark in _TRANSFER),
+        tuple(Highest(benchmark, "adalin", ("scratch",)) for benchmark in TESTED),
     ),
     Claim(
         "C5",
@@ -91,7 +89,7 @@ CLAIMS = (
     Claim(
         "C6",
         "Baseline collapses on both random-label benchmarks.",
-        tuple(Collapses(benchmark, "baseline") for benchmark in _RANDOM_LABELS),
+        tuple(Collapses(benchmark, "baseline") for benchmark in RANDOM_LABELS),
     ),
     Claim(
         "C7",
@@ -132,9 +130,9 @@ CLAIMS = (
         "An alpha per layer or per network loses plasticity, one per neuron does not.",
         # Each on the benchmarks for which the paper's text says so.
         (
-            *_loses(_RANDOM_LABELS, "adalin:granularity=layer"),
+            *_loses(RANDOM_LABELS, "adalin:granularity=layer"),
             *_loses(("class-split-cifar100", "random-label-cifar10"), "adalin:granularity=network"),
-            *_keeps((*_RANDOM_LABELS, "class-split-cifar100"), "adalin"),
+            *_keeps((*RANDOM_LABELS, "class-split-cifar100"), "adalin"),
         ),
     ),
     Claim(
@@ -153,7 +151,7 @@ CLAIMS = (
     Claim(
         "C15",
         "Learnable interpolation collapses on both random-label benchmarks.",
-        tuple(Collapses(benchmark, "interpolation") for benchmark in _RANDOM_LABELS),
+        tuple(Collapses(benchmark, "interpolation") for benchmark in RANDOM_LABELS),
     ),
     Claim(
         "C16",
@@ -176,8 +174,8 @@ CLAIMS = (
         "C18",
         "Saturated neurons take small negative alphas; unsaturated ones settle early and stay.",
         (
-            *(SaturatedAlphas(benchmark) for benchmark in _RANDOM_LABELS),
-            *(UnsaturatedAlphas(benchmark) for benchmark in _RANDOM_LABELS),
+            *(SaturatedAlphas(benchmark) for benchmark in RANDOM_LABELS),
+            *(UnsaturatedAlphas(benchmark) for benchmark in RANDOM_LABELS),
         ),
     ),
     Claim(

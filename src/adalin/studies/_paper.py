@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from adalin.streams import Benchmark
+
 MAIN_BENCHMARKS = (
     "permuted-mnist",
     "class-split-cifar100",
@@ -12,6 +14,10 @@ MAIN_BENCHMARKS = (
 """Of the main figure."""
 MAIN_METHODS = ("baseline", "adalin", "fourier", "crelu", "linear", "scratch", "l2", "shrink-perturb")
 """Of the main figure."""
+RANDOM_LABELS = ("random-label-mnist", "random-label-cifar10")
+"""Where nothing can be transferred: what a network shows is that it can still learn."""
+TESTED = ("permuted-mnist", "shuffled-label-cifar10", "class-split-cifar100")
+"""Those of the main figure that have test images."""
 REPORT_SEEDS = (3, 4, 5)
 """Results are reported on these."""
 
@@ -21,6 +27,12 @@ def hyper_parameters(benchmark: str, method: str) -> dict[str, Any]:
     if benchmark.startswith("random-label-cifar10") and method == "fourier":
         return {"lr": 1e-3, "batch_size": 32}
     return {}
+
+
+def chosen_by_paper(benchmark: Benchmark, method: str) -> dict[str, Any]:
+    """lr and batch size that the paper has for a method."""
+    own = {"lr": benchmark.lr, "batch_size": benchmark.batch_size}
+    return own | hyper_parameters(benchmark.name, method)
 
 
 PAPER_HOURS = {

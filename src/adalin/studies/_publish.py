@@ -6,7 +6,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from adalin.report import Picture, Summary, Verdict, by_benchmark, duration, save_figure, write_page
+from adalin.report import Picture, Summary, Verdict, by_benchmark, duration, save_figure, summarise_all, write_page
 from adalin.report._page_origin import short_commits
 from adalin.report._statistics import plasticity_slope
 from adalin.report._table import mean_text, spread
@@ -33,7 +33,7 @@ def save_picture(figure: Figure, folder: Path, name: str) -> list[Path]:
 
 def publish(results: Sequence[Result], out: Path, *, command: str) -> Path:
     """The page about results, with all figures of the paper that they give; returns its path."""
-    summaries = _summaries(results)
+    summaries = summarise_all(results)
     pictures = []
     for figure in find_figures(results):
         paths = save_picture(figure.draw(), out / "figures", figure.recipe.name)
@@ -55,7 +55,7 @@ def write_markdown(results: Sequence[Result], path: Path) -> None:
         raise ValueError(f"{path} must have the lines {start!r} and {end!r} once each: tables go between them")
     before, rest = text.split(start)
     after = rest.split(end)[1]
-    verdicts = judge_claims(_summaries(results))
+    verdicts = judge_claims(summarise_all(results))
     if marks == VERDICTS:
         tables = _table(("claim", "verdict"), [[f"{one.claim}. {one.text}", str(one)] for one in verdicts])
     else:
@@ -65,10 +65,6 @@ def write_markdown(results: Sequence[Result], path: Path) -> None:
     for shown in map(Path, IMAGE.findall(text)):
         if shown.name in figures:
             save_figure(figures[shown.name].draw(), path.parent / f"{shown}.png")
-
-
-def _summaries(results: Sequence[Result]) -> list[Summary]:
-    return [summary for members in by_benchmark(results).values() for summary in members]
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

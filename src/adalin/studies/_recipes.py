@@ -9,11 +9,19 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from adalin.data._digits import SHA256 as DIGITS
 from adalin.nn._bases import did_you_mean
 from adalin.report import SWEEP_SEEDS, summarise
 from adalin.streams import get_benchmark
 from adalin.studies._drawings import Panel, curves, derivative, heat_maps, mechanism, overhead
-from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, REPORT_SEEDS, hyper_parameters
+from adalin.studies._paper import (
+    MAIN_BENCHMARKS,
+    MAIN_METHODS,
+    RANDOM_LABELS,
+    REPORT_SEEDS,
+    TESTED,
+    hyper_parameters,
+)
 from adalin.studies._replay_ratio import SACPart, sac_parts
 from adalin.training import AnyRun, Result, Run, define_runs
 
@@ -107,7 +115,8 @@ class Recipe:
             if not wanted:  # which a budget may do without
                 continue
             summaries = summarise([found[run.folder] for run in wanted if run.folder in found])
-            panels.append(Panel(part.title or wanted[0].benchmark_name, summaries))
+            note = " (bundled digits)" if wanted[0].config().get("data") == DIGITS else ""
+            panels.append(Panel((part.title or wanted[0].benchmark_name) + note, summaries))
         return self.draw(panels)
 
 
@@ -128,8 +137,6 @@ def _everywhere(*methods: str) -> tuple[Part, ...]:
 
 
 _MAIN = _everywhere(*MAIN_METHODS)
-_RANDOM_LABELS = ("random-label-mnist", "random-label-cifar10")
-_TESTED = ("permuted-mnist", "shuffled-label-cifar10", "class-split-cifar100")
 
 _RECIPES = (
     Recipe("mechanism", "How AdaLin lets a saturated neuron learn (figure 2)", mechanism),
@@ -155,7 +162,7 @@ _RECIPES = (
         "test-accuracy",
         "Test accuracy (figure 5)",
         partial(curves, metric="test_accuracy"),
-        tuple(Part(benchmark, MAIN_METHODS) for benchmark in _TESTED),
+        tuple(Part(benchmark, MAIN_METHODS) for benchmark in TESTED),
         ("C9",),
     ),
     Recipe(
@@ -182,7 +189,7 @@ _RECIPES = (
         "heat-maps",
         "Alpha and saturation of every neuron over tasks (appendix, interpretation of alpha)",
         heat_maps,
-        tuple(Part(benchmark, ("adalin",)) for benchmark in _RANDOM_LABELS),
+        tuple(Part(benchmark, ("adalin",)) for benchmark in RANDOM_LABELS),
         ("C18",),
     ),
     Recipe(

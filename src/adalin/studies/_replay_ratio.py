@@ -26,7 +26,7 @@ LAST = 0.2
 """Returns are compared over the last fifth of the periods."""
 LEAST_STEPS = 100_000
 """Before that agents learn their first steps, and nothing can be lost."""
-NOTICEABLE = 0.05
+NOTICEABLE_SHARE = 0.05
 """A gap that grows by less than this share of ReLU's return does not grow."""
 
 BUDGETS: Mapping[str, Mapping[str, Any]] = {
@@ -112,7 +112,9 @@ class GapGrows(Check):
         }
         growths = [bootstrap_mean(gaps[larger] - gaps[smaller]) for smaller, larger in pairwise(ratios)]
         scales = [abs(_last_return(found[larger][1], seeds, periods).mean()) for larger in ratios[1:]]
-        outcome = all_of(within(growth, low=NOTICEABLE * scale) for growth, scale in zip(growths, scales, strict=True))
+        outcome = all_of(
+            within(growth, low=NOTICEABLE_SHARE * scale) for growth, scale in zip(growths, scales, strict=True)
+        )
         steps = periods * SACRun.period  # `_find` takes no other
         less = [f"{steps:,} of {STEPS:,} steps"] if steps < STEPS else []
         less += [f"replay ratios {', '.join(map(str, ratios))}"] if tuple(ratios) != RATIOS else []

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from adalin.report import SWEEP_SEEDS, Summary, summarise
 from adalin.streams import get_benchmark
-from adalin.studies._paper import REPORT_SEEDS, hyper_parameters
+from adalin.studies._paper import REPORT_SEEDS, chosen_by_paper
 from adalin.training import Result, Run, define_runs
 from adalin.training._api import NOT_BEGUN
 
@@ -105,9 +105,7 @@ def sweep_table(choices: Sequence[Choice]) -> Table:
     for name in ("method", "lr", "batch size", "all tasks", "diverged", ""):
         table.add_column(name, justify="left" if name in ("method", "") else "right", overflow="fold")
     for choice in choices:
-        benchmark = get_benchmark(choice.trials[0].summary.config["benchmark"])
-        papers = {"lr": benchmark.lr, "batch_size": benchmark.batch_size}
-        papers |= hyper_parameters(benchmark.name, choice.method)
+        papers = chosen_by_paper(get_benchmark(choice.trials[0].summary.config["benchmark"]), choice.method)
         for trial in choice.trials:
             config, score = trial.summary.config, trial.score
             notes = ["chosen"] if trial is choice.best else []

@@ -191,6 +191,12 @@ class RunFolder:
         """The position of the last checkpoint, which is not verified: quick, for those who only look."""
         return _checkpoint.peek(self.path)
 
+    @property
+    def has_network(self) -> bool:
+        """Whether it was trained here, and not imported."""
+        position = self.peek()
+        return position is not None and "recorded" not in position
+
     def load(self, warn: Callable[[str], None]) -> Checkpoint | None:
         """The newest intact checkpoint; each damaged one is warned of."""
         return _checkpoint.load(self.path, warn)
