@@ -143,14 +143,15 @@ def number(values: Values, *, spread: bool = False) -> tuple[float, str]:
 
 
 def _state(summary: Summary) -> str:
+    task_name = summary.run.task_name
     states = Counter(result.state for result in summary.results)
     texts = ["done" if states["done"] == len(summary.results) else f"{states['done']} done"] if states["done"] else []
     if states["unfinished"]:
         tasks = [len(result.rows) for result in summary.results if result.state == "unfinished"]
         reached = str(min(tasks)) if min(tasks) == max(tasks) else f"{min(tasks)} to {max(tasks)}"
-        texts.append(f"{reached} of {max(result.run.tasks for result in summary.results)} tasks")
+        texts.append(f"{reached} of {summary.run.tasks} {task_name}s")
     for result in summary.results:
         if result.state == "diverged":
             task, step = result.position["task"] + 1, result.position["step"]
-            texts.append(f"✕ seed {result.run.seed} diverged in task {task}, step {step}")
+            texts.append(f"✕ seed {result.run.seed} diverged in {task_name} {task}, step {step}")
     return ", ".join(texts)
