@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from adalin.report import read_results
+from adalin.studies._publish import MARKS, VERDICTS, write_markdown
 from registries import forget_later
 
 ROOT = Path(__file__).parent.parent
@@ -39,3 +41,14 @@ def test_the_links_and_make_targets_of_a_page_exist(page):
     targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     for command in re.findall(r"^make (\w+)", text, re.MULTILINE):
         assert command in targets
+
+
+@pytest.mark.parametrize(("page", "marks"), [(ROOT / "README.md", VERDICTS), (DOCS / "reproduction.md", MARKS)])
+def test_published_tables_are_those_of_the_recorded_results(page, marks, tmp_path):
+    results, problems = read_results(ROOT / "results")
+    assert problems == []
+    start, end = map(page.read_text().index, marks)
+    published = page.read_text()[start:end] + marks[1]
+    (tmp_path / "tables.md").write_text(published)
+    write_markdown(results, tmp_path / "tables.md")
+    assert (tmp_path / "tables.md").read_text() == published

@@ -1,6 +1,7 @@
 """What a preset adds to SGD, against torch.optim.SGD, step by step."""
 
 from copy import deepcopy
+from functools import partial
 
 import pytest
 import torch
@@ -172,6 +173,27 @@ def test_a_network_on_cuda_trains_like_one_on_the_cpu() -> None:
     for own, expected in zip(there.parameters(), model.parameters(), strict=True):
         torch.testing.assert_close(own.cpu(), expected, rtol=0, atol=1e-9)
     assert all(value.device.type == "cpu" for value in stack.state(0).values())
+
+
+def test_a_compiled_network_trains_like_a_plain_one(monkeypatch) -> None:
+    calls = []
+
+    def traced(graph, inputs):
+        """What torch.compile calls with the graph; instead of a compiler's code, the graph itself is run."""
+        calls.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=traced))
+    model, data = network(), task()
+    compiled, order = deepcopy(model), torch.arange(IMAGES)
+    trained(model, data, 1, [order])
+    stack = ModuleStack([Trainee(compiled, 0, 0.1)], Hardware(compile=True))
+    stack.start_task(0, [data])
+    stack.train(order[None], BATCH)
+    stack.end_task()
+    assert calls
+    for own, expected in zip(compiled.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(own, expected, rtol=0, atol=1e-12)
 
 
 def test_a_new_network_does_not_inherit_momentum() -> None:
