@@ -8,9 +8,9 @@ DOCS := .venv/.docs
 
 help:
 	@echo "make demo   networks that lose plasticity beside networks that do not, on the bundled digits"
-	@echo "make test   the whole test suite"
+	@echo "make test   the whole test suite; what needs Slurm, Ray, Optuna or a browser where these are installed"
 	@echo "make test-slow  what takes a quarter of an hour: SAC that learns, Slurm's time limit"
-	@echo "make check  what CI runs: ruff, mypy, and the test suite with the docs' examples"
+	@echo "make check  ruff, mypy, and the test suite with the docs' examples; .ci/run adds what is not installed, and make docs"
 	@echo "make bench  speed and memory against PyTorch's own layers and a plain loop; writes benchmarks/latest.json"
 	@echo "make docs   the documentation as a site, in site/"
 
@@ -33,6 +33,7 @@ test: $(READY)
 
 # What takes a quarter of an hour: SAC that learns, Slurm's time limit.
 test-slow: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[slurm]"
 	ADALIN_SLOW=1 $(BIN)/python -m pytest -n 2 tests/rl/test_pendulum.py tests/executors/test_slurm.py -k "pendulum or time_limit"
 
 lint: $(READY)
