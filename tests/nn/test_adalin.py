@@ -10,9 +10,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.utils import parametrize
 
-from adalin import AdaLin, bases
-from adalin.nn import _fused
+from adalin import AdaLin, CReLU, DeepFourier, bases, param_groups
+from adalin.nn import Interpolation, _fused
 from adalin.nn._bases import make_base
 from adalin.nn._gates import GATES
 
@@ -282,3 +283,24 @@ def test_an_initialiser_may_fill_or_return():
 
 def test_numpy_integers_are_widths():
     assert AdaLin("relu", np.int64(3)).alpha.shape == (3,)
+
+
+def test_the_gradient_of_alpha_is_nobodys_scratch_memory():
+    layers, x = [AdaLin("relu", 20_000) for _ in range(2)], torch.randn(1, 20_000)
+    (layers[0](x) ** 2).sum().backward()
+    before = layers[0].alpha.grad.clone()
+    (layers[1](x + 1) ** 2).sum().backward()
+    assert torch.equal(layers[0].alpha.grad, before)
+
+
+@pytest.mark.parametrize("layer", [AdaLin("tanh", 4), AdaLin(), Interpolation("relu", 4), CReLU(), DeepFourier()])
+def test_the_argument_has_the_name_that_torchs_activations_have(layer):
+    x = torch.randn(3, 4)
+    assert torch.equal(layer(input=x), layer(x))
+
+
+def test_what_a_parametrised_alpha_learns_is_kept_out_of_weight_decay():
+    layer = AdaLin("tanh", 4)
+    parametrize.register_parametrization(layer, "alpha", nn.Sigmoid())
+    _, alphas = param_groups(nn.Sequential(nn.Linear(4, 4), layer), weight_decay=0.1)
+    assert [id(one) for one in alphas["params"]] == [id(layer.parametrizations.alpha.original)]

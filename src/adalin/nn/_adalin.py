@@ -58,8 +58,8 @@ class AdaLin(PerNeuron):
         self.base = as_base(base, lipschitz)
         self.gate = as_gate(gate)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return adalin(x, self.alpha_like(x), self.base, self._gate)
+    def forward(self, input: Tensor) -> Tensor:
+        return adalin(input, self.alpha_like(input), self.base, self._gate)
 
     def saturation(self, x: Tensor) -> Tensor:
         """g(x), elementwise: 1 where the base is saturated, 0 where it is steepest."""

@@ -31,8 +31,8 @@ class CReLU(Concatenated):
         tensor([[0., 2., 1., 0.]])
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self._concatenate(torch.relu(x), torch.relu(-x))
+    def forward(self, input: Tensor) -> Tensor:
+        return self._concatenate(torch.relu(input), torch.relu(-input))
 
 
 class DeepFourier(Concatenated):
@@ -45,5 +45,5 @@ class DeepFourier(Concatenated):
         tensor([[0., 0., 1., 1.]])
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self._concatenate(torch.sin(x), torch.cos(x))
+    def forward(self, input: Tensor) -> Tensor:
+        return self._concatenate(torch.sin(input), torch.cos(input))

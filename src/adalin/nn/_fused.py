@@ -50,7 +50,8 @@ def backward(grad: Tensor, x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> 
         finite = _all_finite(grad)
         blocked = torch.sub(grad, through, out=_scratch(grad)) if finite else grad.masked_fill(x > 0, 0)
         # One sum over the whole batch, as in PyTorch's PReLU: the same bits.
-        return through.addcmul_(blocked, alpha), blocked.mul_(x).sum_to_size(alpha.shape)
+        # A copy: where there is nothing to sum up it would be the scratch buffer itself.
+        return through.addcmul_(blocked, alpha), blocked.mul_(x).sum_to_size(alpha.shape).clone()
     grad_x, grad_alpha = torch.empty_like(x), torch.zeros_like(alpha)
     for x_, grad_, grad_x_, g_, scratch_ in _slices(alpha, x, grad, grad_x):
         derivative_into(grad_x_, x_, None, base)

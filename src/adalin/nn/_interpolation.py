@@ -37,9 +37,9 @@ class Interpolation(PerNeuron):
         super().__init__(num_parameters, dim=dim, init=init, alpha=alpha, device=device, dtype=dtype)
         self.base = as_base(base, lipschitz=1.0)  # any: without a gate it plays no part
 
-    def forward(self, x: Tensor) -> Tensor:
-        share = torch.sigmoid(self.alpha_like(x)).to(x.dtype)
-        return torch.lerp(self.base.phi(x), x, share)
+    def forward(self, input: Tensor) -> Tensor:
+        share = torch.sigmoid(self.alpha_like(input)).to(input.dtype)
+        return torch.lerp(self.base.phi(input), input, share)
 
     def extra_repr(self) -> str:
         return f"{self.base.name}, {super().extra_repr()}"

@@ -62,12 +62,12 @@ class PerNeuron(LazyModuleMixin, nn.Module):
         if not self.has_uninitialized_params():
             self._fill(self.alpha)
 
-    def initialize_parameters(self, x: Tensor) -> None:
+    def initialize_parameters(self, input: Tensor) -> None:
         """Infer the axis and the width from the first input."""
         if self.dim is None:
-            self.dim = -1 if x.dim() == 3 else 1
+            self.dim = -1 if input.dim() == 3 else 1
         if self.has_uninitialized_params():
-            values = torch.empty(x.shape[self._axis(x)], dtype=self.alpha.dtype, device="cpu")
+            values = torch.empty(input.shape[self._axis(input)], dtype=self.alpha.dtype, device="cpu")
             with torch.random.fork_rng(devices=[]):
                 torch.default_generator.manual_seed(self._seed)
                 self._fill(values)

@@ -34,8 +34,8 @@ class Fixed(nn.Module):
         super().__init__()
         self.base = base
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.base.phi(x)
+    def forward(self, input: Tensor) -> Tensor:
+        return self.base.phi(input)
 
     def extra_repr(self) -> str:
         return self.base.name

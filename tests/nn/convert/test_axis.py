@@ -192,3 +192,38 @@ def test_a_norm_that_has_not_seen_its_inputs_yet_has_lazy_alphas_behind_it() -> 
     conversion = convert(nn.Sequential(*layers))
     conversion.model(images())
     assert conversion.model[2].alpha.shape == (8,)
+
+
+def test_a_norm_over_several_axes_leaves_the_neurons_where_they_are() -> None:
+    layers = nn.Conv2d(3, 16, 3, padding=1), nn.LayerNorm([16, 8, 8]), nn.ReLU(), nn.Flatten(), nn.Linear(1024, 2)
+    (site,) = convert(nn.Sequential(*layers)).sites
+    assert (site.width, site.dim) == (16, -3)
+
+
+class PooledByAFunction(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.max_pool1d(x, 2)
+
+
+@pytest.mark.parametrize("pool", [nn.MaxPool1d(2), nn.AdaptiveAvgPool1d(32), PooledByAFunction()], ids=str)
+def test_pooling_over_the_neurons_leaves_fewer_of_them(pool) -> None:
+    model = convert(nn.Sequential(nn.Linear(8, 64), pool, nn.ReLU(), nn.Linear(32, 2))).model
+    model(torch.randn(5, 3, 8))
+    assert model[2].alpha.numel() == 32
+
+
+@pytest.mark.parametrize(
+    "move",
+    [lambda x: x.transpose(dim0=1, dim1=2), lambda x: torch.swapaxes(x, 1, 2), lambda x: x.permute(dims=(0, 2, 1))],
+)
+def test_axes_that_are_moved_by_name_are_followed(move) -> None:
+    class Moved(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.act, self.last = nn.Linear(8, 6), nn.ReLU(), nn.Linear(3, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.last(self.act(move(self.first(x))))
+
+    (site,) = convert(Moved()).sites
+    assert (site.width, site.dim) == (6, -2)

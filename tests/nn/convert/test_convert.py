@@ -258,3 +258,32 @@ def test_the_report_reads_as_a_table() -> None:
         "2 alphas added to 144 parameters (+1.39 %)\n"
         "left alone: gate (a gate)"
     )
+
+
+def test_a_container_that_is_looped_over_is_no_second_caller() -> None:
+    class Looping(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2))
+
+        def forward(self, x: Tensor) -> Tensor:
+            for layer in self.layers:
+                x = layer(x)
+            return x
+
+    conversion = convert(Looping())
+    assert [site.name for site in conversion.sites] == ["layers.1", "layers.3"]
+    assert type(conversion.model) is Looping
+    assert len(conversion.model.layers) == 5
+    conversion.model.layers[:-1](torch.randn(2, 4))
+    conversion.model(torch.randn(2, 4)).sum().backward()
+    assert all(parameter.grad is not None for parameter in conversion.model.parameters())
+
+
+def test_copies_of_a_shared_activation_have_hooks_of_their_own() -> None:
+    shared, calls = nn.Tanh(), []
+    model = nn.Sequential(nn.Linear(4, 4), shared, nn.Linear(4, 4), shared, nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+    convert(model, only="5")
+    model[1].register_forward_hook(lambda *given: calls.append(given))
+    model(torch.randn(2, 4))
+    assert len(calls) == 1

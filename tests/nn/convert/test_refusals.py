@@ -2,10 +2,12 @@
 
 import random
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint as recomputed
 
 from adalin import convert
 from convert_models import Attribute, assert_same, dynamo_noise, mlp, vectors
@@ -228,6 +230,30 @@ class Random(Untraceable):
         return self.fc2(F.relu(self.fc1(x) * random.random()))
 
 
+class RandomInNumpy(Untraceable):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc2(F.relu(self.fc1(x) * float(np.random.rand())))
+
+
+def first(x: Tensor) -> Tensor:
+    return x if isinstance(x, Tensor) else x[0]
+
+
+class TypedByAHelper(Untraceable):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc2(F.relu(self.fc1(first(x))))
+
+
+class Recomputed(Untraceable):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc2(F.relu(recomputed(self.fc1, x, use_reentrant=False)))
+
+
+class ReadingAChild(Untraceable):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc2(F.dropout(F.relu(self.fc1(x)), 0.5, self.fc1.training))
+
+
 class Auxiliary(Untraceable):
     def forward(self, x: Tensor) -> Tensor:
         return self.fc2(F.relu(F.relu(self.fc1(x)) - 1) if self.training else F.relu(self.fc1(x)))
@@ -252,6 +278,10 @@ class Auxiliary(Untraceable):
         (Noisy, "it draws random numbers"),
         (Constant, "it makes a tensor that does not depend on its input"),
         (Random, "it draws random numbers"),
+        (RandomInNumpy, "it draws random numbers"),
+        (TypedByAHelper, "it uses isinstance"),
+        (Recomputed, "it uses checkpoint"),
+        (ReadingAChild, "it reads the mode of one of its modules"),
         (Auxiliary, "it calls other activations in eval mode or with other optional arguments"),
     ],
 )

@@ -9,7 +9,7 @@ import torch
 from torch import fx, nn
 
 from adalin.nn._bases import BASES, FUNCTIONS, MODULES, Base, make_base, module_base
-from adalin.nn._convert._trace import UntraceableError, codes, trace
+from adalin.nn._convert._trace import UntraceableError, names_in, trace
 
 LEFT_ALONE = {"sigmoid": "a gate", "sin": "often a position code"}
 """What is converted only when it is named."""
@@ -73,7 +73,7 @@ def mentions(module: nn.Module, attribute: str) -> int:
 
 def function_names(module: nn.Module) -> list[str]:
     """Activation functions that a forward which cannot be traced seems to call, by the names in its code."""
-    names = {name for code in codes(module) for name in code.co_names if not hasattr(module, name)}
+    names = {name for name in names_in(module) if not hasattr(module, name)}
     kept = {value.__name__ for value in vars(module).values() if any(value is f for f in FUNCTIONS)}
     convertible = {function.__name__ for function, name in FUNCTIONS.items() if name not in LEFT_ALONE}
     return sorted(convertible & (names | kept))

@@ -48,7 +48,8 @@ FUNCTIONAL_LAYERS = {F.linear: -1, torch.matmul: -1, operator.matmul: -1}
 FUNCTIONAL_LAYERS |= {getattr(space, f"conv{n}d"): -1 - n for space in (F, torch) for n in (1, 2, 3)}
 RESIZING = {"chunk", "split", torch.chunk, torch.split, torch.cat, torch.concat, torch.concatenate}
 """What keeps the axis, but not the number of neurons."""
-MOVING = {"permute", "transpose", torch.permute, torch.transpose}
+PERMUTING = {"permute", torch.permute}
+SWAPPING = {"transpose", "swapaxes", "swapdims", torch.transpose, torch.swapaxes, torch.swapdims}
 NORMS = (_BatchNorm, _InstanceNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 """Layers with as many neurons at the input as at the output."""
 
@@ -77,6 +78,8 @@ def _layer_axis(module: nn.Module) -> Axis | None:
     if isinstance(module, nn.GroupNorm):
         return Axis(None, module.num_channels, module)
     if isinstance(module, nn.LayerNorm | nn.RMSNorm):
+        if len(module.normalized_shape) > 1:
+            return None  # over the neurons' axis and others
         channels_first = type(module).__name__.endswith("2d")  # LayerNorm2d of timm and torchvision
         return Axis(-3 if channels_first else -1, module.normalized_shape[-1], module)
     if isinstance(module, nn.MultiheadAttention):
@@ -95,6 +98,15 @@ def _keeps_axis(operation: Any) -> bool:
     return operation in KEEPING_FUNCTIONS
 
 
+def _resized(operation: Any, axis: Axis | None) -> Axis | None:
+    """The axis behind pooling, padding and upsampling, which change the size of the last axes."""
+    if axis is None or axis.dim != -1:
+        return axis
+    name = type(operation).__module__ if isinstance(operation, nn.Module) else getattr(operation, "__name__", operation)
+    resizes = any(part in str(name) for part in ("pool", "padding", "upsampling", "interpolate"))
+    return Axis(axis.dim, None, axis.module) if resizes else axis
+
+
 def _is_slice(node: fx.Node) -> bool:
     """Whether a node takes a part that has the axis in the same place from the end: a slice, or an item of a tuple."""
     if node.target is not operator.getitem:
@@ -106,12 +118,12 @@ def _is_slice(node: fx.Node) -> bool:
 
 def _moved(node: fx.Node, axis: Axis | None) -> Axis | None:
     """Where a transpose or permute takes the axis."""
-    dims: Any = node.args[1:]
+    dims: Any = (*node.args[1:], *(value for name, value in node.kwargs.items() if name != "input"))
     if len(dims) == 1 and isinstance(dims[0], list | tuple):
         dims = dims[0]
     if axis is None or axis.dim is None or len(dims) < 2 or not all(isinstance(dim, int) for dim in dims):
         return None
-    if node.target in ("permute", torch.permute):
+    if node.target in PERMUTING:
         rank = len(dims)
         order = [dim % rank for dim in dims]
     else:  # at least batch, sequence and features, or batch, channels and what a convolution is over
@@ -138,14 +150,15 @@ class _Walk:
     def _find(self, owner: Owner, node: fx.Node) -> Axis | None:
         before = node.all_input_nodes[0] if node.all_input_nodes else None
         if node.op == "placeholder":
-            return _layer_axis(owner.module) if isinstance(owner.module, NORMS) else self._given(owner, node)
+            norm = _layer_axis(owner.module) if isinstance(owner.module, NORMS) else None
+            return norm or self._given(owner, node)
         if node.op == "call_module":
             return self._through(owner, owner.called(node), before)
         if node.op not in ("call_function", "call_method"):
             return None
         if node.target in FUNCTIONAL_LAYERS:
             return Axis(FUNCTIONAL_LAYERS[node.target])  # as many neurons as there turn out to be
-        if node.target in MOVING:
+        if node.target in PERMUTING | SWAPPING:
             return _moved(node, self.back(owner, before))
         resized = node.target in RESIZING or _is_slice(node)
         if not resized and not _keeps_axis(node.target):
@@ -154,7 +167,7 @@ class _Walk:
         if len({axis.dim for axis in found}) != 1:
             return None
         resized = resized or len({axis.width for axis in found}) > 1  # one is broadcast along the other
-        return Axis(found[0].dim, None, found[0].module) if resized else found[0]
+        return Axis(found[0].dim, None, found[0].module) if resized else _resized(node.target, found[0])
 
     def _given(self, owner: Owner, placeholder: fx.Node) -> Axis | None:
         """What the owner's callers pass for one of its arguments."""
@@ -175,8 +188,8 @@ class _Walk:
             return Axis(earlier.dim, axis.width, module)
         if axis is not None:
             return axis
-        if _keeps_axis(module):
-            return self.back(owner, before)
+        if _keeps_axis(module) or isinstance(module, NORMS):
+            return _resized(module, self.back(owner, before))
         inner = self.owners.get(module)
         if inner is not None and inner.variants:
             (output,) = inner.variants[0].graph.find_nodes(op="output")

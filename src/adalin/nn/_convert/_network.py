@@ -1,7 +1,7 @@
 """A model as its owners, the modules with a forward of their own, and the places where these call activations."""
 
 from collections import Counter
-from copy import copy
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 import torch
@@ -65,11 +65,17 @@ class Network:
             for variant in owner.variants:
                 for node in variant.graph.find_nodes(op="call_module"):
                     self.callers.setdefault(owner.called(node), []).append((owner, node))
-        self.calls = [call for owner in self.owners for call in self._calls(owner)]
+        self.calls = self._without_phantoms([call for owner in self.owners for call in self._calls(owner)])
         times = Counter(call.original for call in self.calls)
         for call in self.calls:
             call.repeated = call.original is not None and times[call.original] > 1
         _name_apart(self.calls)
+
+    def _without_phantoms(self, calls: list[Call]) -> list[Call]:
+        """Leaves out calls by the forward of a container that is never called: others call the modules in it."""
+        live = [call.owner.module is self.model or call.owner.module in self.callers for call in calls]
+        called = {call.original for call, is_live in zip(calls, live, strict=True) if is_live} - {None}
+        return [call for call, is_live in zip(calls, live, strict=True) if is_live or call.original not in called]
 
     def _calls(self, owner: Owner) -> list[Call]:
         if type(owner.module) in TRANSFORMER_LAYERS:
@@ -107,7 +113,7 @@ def _split_shared_activations(model: nn.Module) -> None:
     for parent in list(model.modules()):
         for name, child in parent._modules.items():
             if child is not None and child in seen and of_module(child) is not None:
-                parent._modules[name] = child = copy(child)
+                parent._modules[name] = child = deepcopy(child)  # with hooks of its own
             if child is not None:
                 seen.add(child)
 

@@ -8,6 +8,7 @@ flag on or off. A forward that decides by anything else is `UntraceableError`.
 import inspect
 import itertools
 import random
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ MOST_FORMS = 64
 """Combinations of arguments beyond which only the defaults are traced."""
 
 MISLEADING = {
-    *("isinstance", "hasattr", "is_tensor", "checkpoint"),
+    *("isinstance", "hasattr", "is_tensor", "checkpoint", "checkpoint_sequential"),
     *("is_grad_enabled", "is_inference_mode_enabled", "is_autocast_enabled", "enable_grad", "set_grad_enabled"),
 }
 """What a stand-in, or the time of tracing, answers differently, and what leaves no mark in a graph."""
@@ -47,7 +48,7 @@ def trace(module: nn.Module) -> list[Variant]:
     """The forward in train and eval mode, for the default arguments first, then for their other forms."""
     if "forward" in vars(module):
         raise UntraceableError("its forward was replaced on the instance")
-    if misleading := sorted({name for code in codes(module) for name in code.co_names} & MISLEADING):
+    if misleading := sorted(names_in(module) & MISLEADING):
         raise UntraceableError(f"it uses {misleading[0]}")
     forms = _forms(module, constants=False)
     try:
@@ -87,26 +88,45 @@ def parameters_of(module: nn.Module) -> list[inspect.Parameter]:
     return [parameter for parameter in parameters if parameter.kind not in rest]
 
 
-def codes(module: nn.Module) -> list[CodeType]:
-    """The code of a module's forward, of what is defined inside it, and of the methods it names."""
+def names_in(module: nn.Module) -> set[str]:
+    """What a module's forward names, under any alias, and what its helpers name: methods and functions of its file."""
     classes = [cls for cls in type(module).__mro__ if cls not in nn.Module.__mro__]
-    found: list[CodeType] = []
+    install_module = f"{__package__}._install"  # where forwards come from that have been rewritten before
+    names: set[str] = set()
+    seen: set[CodeType] = set()
     pending: list[Any] = [inspect.unwrap(type(module).forward)]
     while pending:
-        item = getattr(pending.pop(), "__code__", None)
-        inner = [item] if isinstance(item, CodeType) else []
+        function = pending.pop()
+        code = getattr(function, "__code__", None)
+        inner = [code] if isinstance(code, CodeType) else []
         while inner:
             code = inner.pop()
-            if code not in found:
-                found.append(code)
-                inner += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-                members = (vars(cls).get(name) for name in code.co_names for cls in classes)
-                pending += [inspect.unwrap(member) for member in members if callable(member)]
-    return found
+            if code in seen:
+                continue
+            seen.add(code)
+            inner += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+            members = (vars(cls).get(name) for name in code.co_names for cls in classes)
+            pending += [inspect.unwrap(member) for member in members if callable(member)]
+            found = [function.__globals__.get(name) for name in code.co_names]
+            if function.__module__ != install_module:
+                pending += [one for one in found if inspect.isfunction(one) and one.__module__ == function.__module__]
+            names |= {*code.co_names, *(str(getattr(one, "__name__", "")) for one in found if callable(one))}
+    return names
 
 
 def _in_both_modes(module: nn.Module, fixed: dict[str, Any]) -> list[Variant]:
-    return [_trace_once(module, training, fixed) for training in (True, False)]
+    variants = [_trace_once(module, training, fixed) for training in (True, False)]
+    children = list(module.modules())[1:]
+    for child in children:
+        child.__dict__["training"] = not child.training
+    try:
+        others = [_trace_once(module, training, fixed) for training in (True, False)]
+    finally:
+        for child in children:
+            child.__dict__["training"] = not child.training
+    if [str(one.graph) for one in variants] != [str(one.graph) for one in others]:
+        raise UntraceableError("it reads the mode of one of its modules")
+    return variants
 
 
 def _trace_once(module: nn.Module, training: bool, fixed: dict[str, Any]) -> Variant:
@@ -128,7 +148,7 @@ def _trace_once(module: nn.Module, training: bool, fixed: dict[str, Any]) -> Var
 def _unchanged(module: nn.Module) -> Iterator[None]:
     """Undoes what a forward does besides computing its output, and refuses it: a graph would not do it again."""
     before = [(path, child, dict(vars(child)), _contents(child)) for path, child in module.named_modules()]
-    torchs, pythons = torch.get_rng_state(), random.getstate()
+    torchs, pythons, numpys = torch.get_rng_state(), random.getstate(), _numpys_state()
     try:
         yield
     finally:
@@ -138,14 +158,26 @@ def _unchanged(module: nn.Module) -> Iterator[None]:
             for name in _restore(child, attributes, contents)
         ]
         drew = not torch.equal(torch.get_rng_state(), torchs) or random.getstate() != pythons
+        drew = drew or _numpys_state() != numpys
         torch.set_rng_state(torchs)
         random.setstate(pythons)
+        if numpys:
+            sys.modules["numpy"].random.set_state(numpys)
     if drew:
         raise UntraceableError("it draws random numbers")
     if any(name.startswith("_tensor_constant") for name in changed):
         raise UntraceableError("it makes a tensor that does not depend on its input")
     if changed:
         raise UntraceableError(f"it changes its attribute {changed[0]}")
+
+
+def _numpys_state() -> tuple[Any, ...]:
+    """Of its global generator, if somebody uses numpy."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return ()
+    name, key, *rest = numpy.random.get_state()
+    return name, tuple(key.tolist()), *rest
 
 
 def _contents(module: nn.Module) -> dict[str, Any]:
