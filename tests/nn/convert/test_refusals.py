@@ -287,7 +287,7 @@ class Auxiliary(Untraceable):
 )
 def test_a_forward_that_cannot_be_traced_faithfully_is_refused_and_left_as_it_was(module, reason: str) -> None:
     model = nn.Sequential(module(), nn.ReLU(), nn.Linear(2, 2))
-    python, state = random.getstate(), torch.get_rng_state()
+    python, state, numpys = random.getstate(), torch.get_rng_state(), str(np.random.get_state())
     before = {id(m): dict(vars(m)) for m in model.modules()}
     with pytest.raises(ValueError, match="cannot convert") as error:
         convert(model)
@@ -296,6 +296,7 @@ def test_a_forward_that_cannot_be_traced_faithfully_is_refused_and_left_as_it_wa
         "leave it out with skip='0', or use AdaLin layers in its code"
     )
     assert random.getstate() == python
+    assert str(np.random.get_state()) == numpys
     assert torch.equal(torch.get_rng_state(), state)
     assert getattr(model[0], "seen", []) == []
     assert {id(m): dict(vars(m)) for m in model.modules()} == before

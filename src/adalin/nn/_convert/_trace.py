@@ -7,6 +7,7 @@ flag on or off. A forward that decides by anything else is `UntraceableError`.
 
 import inspect
 import itertools
+import pickle
 import random
 import sys
 import warnings
@@ -162,7 +163,7 @@ def _unchanged(module: nn.Module) -> Iterator[None]:
         torch.set_rng_state(torchs)
         random.setstate(pythons)
         if numpys:
-            sys.modules["numpy"].random.set_state(numpys)
+            sys.modules["numpy"].random.set_state(pickle.loads(numpys))
     if drew:
         raise UntraceableError("it draws random numbers")
     if any(name.startswith("_tensor_constant") for name in changed):
@@ -171,13 +172,10 @@ def _unchanged(module: nn.Module) -> Iterator[None]:
         raise UntraceableError(f"it changes its attribute {changed[0]}")
 
 
-def _numpys_state() -> tuple[Any, ...]:
+def _numpys_state() -> bytes:
     """Of its global generator, if somebody uses numpy."""
     numpy = sys.modules.get("numpy")
-    if numpy is None:
-        return ()
-    name, key, *rest = numpy.random.get_state()
-    return name, tuple(key.tolist()), *rest
+    return b"" if numpy is None else pickle.dumps(numpy.random.get_state(legacy=False))
 
 
 def _contents(module: nn.Module) -> dict[str, Any]:
