@@ -7,7 +7,6 @@ flag on or off. A forward that decides by anything else is `UntraceableError`.
 
 import inspect
 import itertools
-import pickle
 import random
 import sys
 import warnings
@@ -159,11 +158,11 @@ def _unchanged(module: nn.Module) -> Iterator[None]:
             for name in _restore(child, attributes, contents)
         ]
         drew = not torch.equal(torch.get_rng_state(), torchs) or random.getstate() != pythons
-        drew = drew or _numpys_state() != numpys
+        drew = drew or str(_numpys_state()) != str(numpys)
         torch.set_rng_state(torchs)
         random.setstate(pythons)
         if numpys:
-            sys.modules["numpy"].random.set_state(pickle.loads(numpys))
+            sys.modules["numpy"].random.set_state(numpys)
     if drew:
         raise UntraceableError("it draws random numbers")
     if any(name.startswith("_tensor_constant") for name in changed):
@@ -172,10 +171,10 @@ def _unchanged(module: nn.Module) -> Iterator[None]:
         raise UntraceableError(f"it changes its attribute {changed[0]}")
 
 
-def _numpys_state() -> bytes:
+def _numpys_state() -> dict[str, Any]:
     """Of its global generator, if somebody uses numpy."""
     numpy = sys.modules.get("numpy")
-    return b"" if numpy is None else pickle.dumps(numpy.random.get_state(legacy=False))
+    return {} if numpy is None else numpy.random.get_state(legacy=False)
 
 
 def _contents(module: nn.Module) -> dict[str, Any]:
