@@ -31,7 +31,7 @@ class Panel:
 
 def curves(panels: Sequence[Panel], metric: str | None = None) -> Figure:
     """A panel per benchmark, one legend for all."""
-    columns = min(3, len(panels))
+    columns = 2 if len(panels) == 4 else min(3, len(panels))
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(4.2 * columns, 3 * rows + 0.6), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False)
