@@ -294,7 +294,7 @@ def test_a_process_killed_while_it_saves_leaves_a_complete_checkpoint(tmp_path: 
                 assert reported == newest == 0, moment
             unfinished += (tmp_path / "checkpoint.tmp").exists()
     assert process.returncode == 0
-    assert newest > 0
+    assert newest > len(moments)
     assert unfinished >= 4, "the kills came too late to test anything"
 
 
