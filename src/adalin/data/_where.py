@@ -47,10 +47,15 @@ def where(folder: str | Path | None = None) -> Location:
 
 def choose_folder(folder: str | Path | None) -> tuple[Path, str]:
     """The folder given, else $ADALIN_DATA, else the user's cache; and which of these it is."""
-    given, chosen_by = (folder, "as given") if folder is not None else (os.environ.get("ADALIN_DATA"), "$ADALIN_DATA")
-    if given is None or given == "":
-        return Path(pooch.os_cache("adalin")), CACHE
+    if folder is not None:
+        return _expanded(folder), "as given"
+    if os.environ.get("ADALIN_DATA"):
+        return _expanded(os.environ["ADALIN_DATA"]), "$ADALIN_DATA"
+    return Path(pooch.os_cache("adalin")), CACHE
+
+
+def _expanded(folder: str | Path) -> Path:
     try:
-        return Path(given).expanduser(), chosen_by
+        return Path(folder).expanduser()
     except RuntimeError:  # which pathlib raises
-        raise DataError(f"there is no user whose home {given} is in") from None
+        raise DataError(f"there is no user whose home {folder} is in") from None

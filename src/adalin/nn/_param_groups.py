@@ -31,7 +31,6 @@ def param_groups(model: nn.Module, weight_decay: float, **options: Any) -> list[
 def split_parameters(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     """The model's parameters that are no alphas, and its alphas, each once."""
     layers = (module for module in model.modules() if isinstance(module, PerNeuron))
-    alphas = {
-        id(own): own for layer in layers for own in layer.parameters()
-    }  # of a parametrised alpha, what is learned
+    # Not `layer.alpha`, which is computed where it is parametrised.
+    alphas = {id(alpha): alpha for layer in layers for alpha in layer.parameters()}
     return [parameter for parameter in model.parameters() if id(parameter) not in alphas], list(alphas.values())
