@@ -2,23 +2,15 @@
 
 import pytest
 
-from adalin.methods import _method
+import adalin.models  # noqa: F401, so that every registry is there
+from adalin import _registry
 from adalin.metrics import _activations
-from adalin.metrics import _registry as metrics
-from adalin.models import _build
-from adalin.nn import _registry as activations
 from adalin.streams import _benchmarks
-
-REGISTRIES = [
-    (_benchmarks, "_BENCHMARKS"),
-    (_method, "_PARTS"),
-    (_build, "_MODELS"),
-    (activations, "_REGISTRY"),
-    (metrics, "_REGISTRY"),
-    (_activations, "_CLASSES"),
-]
 
 
 def forget_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name in REGISTRIES:
+    for registry in _registry.registries:
+        monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+        monkeypatch.setattr(registry, "version", registry.version)
+    for module, name in ((_benchmarks, "_BENCHMARKS"), (_activations, "_CLASSES")):
         monkeypatch.setattr(module, name, getattr(module, name).copy())

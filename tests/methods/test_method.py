@@ -1,5 +1,6 @@
 """Methods as texts: what they mean, and what is said about those that mean nothing."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,10 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from adalin import AdaLin, register_activation
-from adalin.methods import Activation, Method, Rule, methods, register_method
-from adalin.methods._activations import AdaLin as AdaLinMethod
-from adalin.methods._activations import Baseline, LeakyReLU, Registered
+from adalin import AdaLin, CReLU, register_activation
+from adalin.methods import Activation, Method, Rule, _method, methods, register_method
 from adalin.methods._l2 import L2
 from adalin.methods._scratch import Scratch
 from adalin.nn import activations
@@ -42,29 +41,33 @@ def message(text: str, **defaults: Any) -> str:
     [
         ("baseline", Method(), "baseline"),
         ("relu", Method(), "baseline"),
-        ("tanh", Method(Baseline("tanh")), "tanh"),
-        ("baseline:base=tanh", Method(Baseline("tanh")), "tanh"),
-        ("adalin", Method(AdaLinMethod()), "adalin"),
-        ("adalin-relu", Method(AdaLinMethod()), "adalin"),
-        ("adalin-tanh", Method(AdaLinMethod("tanh")), "adalin-tanh"),
-        ("adalin:base=tanh,gate=linear", Method(AdaLinMethod("tanh", "linear")), "adalin-tanh:gate=linear"),
-        ("l2", Method(Baseline(), (L2(),)), "l2"),
-        ("relu+l2", Method(Baseline(), (L2(),)), "l2"),
-        ("l2:strength=1e-2+gelu", Method(Baseline("gelu"), (L2(),)), "gelu+l2"),
+        ("tanh", Method(Activation("baseline", base="tanh")), "tanh"),
+        ("baseline:base=tanh", Method(Activation("baseline", base="tanh")), "tanh"),
+        ("adalin", Method(Activation("adalin")), "adalin"),
+        ("adalin-relu", Method(Activation("adalin")), "adalin"),
+        ("adalin-tanh", Method(Activation("adalin", base="tanh")), "adalin-tanh"),
+        (
+            "adalin:base=tanh,gate=linear",
+            Method(Activation("adalin", base="tanh", gate="linear")),
+            "adalin-tanh:gate=linear",
+        ),
+        ("l2", Method(Activation(), (L2(),)), "l2"),
+        ("relu+l2", Method(Activation(), (L2(),)), "l2"),
+        ("l2:strength=1e-2+gelu", Method(Activation("baseline", base="gelu"), (L2(),)), "gelu+l2"),
         (
             "scratch+adalin+l2:strength=0.5",
-            Method(AdaLinMethod(), (Scratch(), L2(0.5))),
+            Method(Activation("adalin"), (Scratch(), L2(0.5))),
             "adalin+scratch+l2:strength=0.5",
         ),
         # The base has torch's slope, the method the one that Lillo & Cheney tuned.
-        ("leaky_relu", Method(LeakyReLU(0.7)), "leaky_relu"),
-        ("baseline:base=leaky_relu", Method(Baseline("leaky_relu")), "baseline:base=leaky_relu"),
+        ("leaky_relu", Method(Activation("leaky_relu", negative_slope=0.7)), "leaky_relu"),
+        ("baseline:base=leaky_relu", Method(Activation("baseline", base="leaky_relu")), "baseline:base=leaky_relu"),
         # "1e+20" would be two parts.
-        ("l2:strength=1e20", Method(Baseline(), (L2(1e20),)), "l2:strength=1e20"),
-        ("l2:strength=1e-20", Method(Baseline(), (L2(1e-20),)), "l2:strength=1e-20"),
+        ("l2:strength=1e20", Method(Activation(), (L2(1e20),)), "l2:strength=1e20"),
+        ("l2:strength=1e-20", Method(Activation(), (L2(1e-20),)), "l2:strength=1e-20"),
         (
             "l2:strength=0.1234567890123456",
-            Method(Baseline(), (L2(0.1234567890123456),)),
+            Method(Activation(), (L2(0.1234567890123456),)),
             "l2:strength=0.1234567890123456",
         ),
     ],
@@ -168,9 +171,11 @@ def test_an_unknown_name_is_told_with_what_is_close_and_what_there_is(text: str,
 
 
 def test_every_known_method_is_told_once() -> None:
-    known = message("?").partition("known: ")[2].split(", ")
+    known = message("?").partition("known: ")[2].rsplit(", name that", 1)[0].split(", ")
+    known[-1], _, hint = known[-1].partition("; ")
     assert set(known) == {*methods(), *activations()}
     assert len(known) == len(set(known))
+    assert hint.startswith("if a plugin brings it")
 
 
 def test_an_unknown_default_base_is_told_too() -> None:
@@ -197,7 +202,7 @@ class Cool(Rule):
 def test_a_registered_rule_has_its_fields_as_options() -> None:
     assert register_method(Cool) is Cool
     method = Method.parse("tanh+cool:factor=0.25,tasks=4,always=true,which=some")
-    assert method == Method(Baseline("tanh"), (Cool(0.25, 4, True, "some"),))
+    assert method == Method(Activation("baseline", base="tanh"), (Cool(0.25, 4, True, "some"),))
     assert Method.parse(str(method)) == method
     assert Method.parse("cool:always=False") == Method.parse("cool")
 
@@ -219,7 +224,7 @@ def test_the_options_of_a_registered_rule_are_checked(text: str, expected: str) 
 def test_a_registered_activation_is_a_method() -> None:
     register_activation("cube", lambda width, dim, **options: Cube(), "x^3")
     method = Method.parse("cube+l2")
-    assert method == Method(Registered("cube"), (L2(),))
+    assert method == Method(Activation("cube"), (L2(),))
     assert str(method) == "cube+l2"
     assert isinstance(method.activation.layers()(3), Cube)
     assert message("cube:activation=relu") == "method 'cube' has no option 'activation'; it has: none"
@@ -261,20 +266,105 @@ class Cube(nn.Module):
         return x**3
 
 
-def named(name: str, kind: type[Any] = Rule) -> type[Any]:
-    return dataclass(frozen=True)(type("Own", (kind,), {"name": name}))
+def named(name: Any) -> type[Any]:
+    return dataclass(frozen=True)(type("Own", (Rule,), {"name": name}))
 
 
-@pytest.mark.parametrize("name", ["l2", "adalin", "baseline", "crelu", "linear", "tanh", "adalin-tanh"])
-def test_a_name_that_already_stands_for_a_method_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=f"^a method named '{name}' is registered already$"):
-        register_method(named(name, Activation))
-
-
-@pytest.mark.parametrize("name", ["a+b", "a:b", "a,b", "a=b", "a b"])
-def test_a_name_that_could_not_be_parsed_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=r"^a method's name must not contain '\+', ':', ',', '=' or a space: '"):
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *(("l2", "a method"), ("adalin", "a method"), ("baseline", "a method"), ("no-gate", "a method")),
+        *(("tanh", "an activation"), ("adalin-tanh", "an activation")),
+    ],
+)
+def test_a_name_that_already_stands_for_a_method_is_refused(name: str, kind: str) -> None:
+    with pytest.raises(ValueError, match=f"^{kind} named '{name}' is registered already$"):
         register_method(named(name))
+    with pytest.raises(ValueError, match=f"named '{name}' is registered already$"):
+        register_activation(name, lambda width, dim: nn.ELU(), "mine")
+
+
+def test_a_rule_and_an_activation_of_ones_own_cannot_have_the_same_name() -> None:
+    register_method(Cool)
+    with pytest.raises(ValueError, match=r"^a method named 'cool' is registered already$"):
+        register_activation("cool", lambda width, dim: nn.ELU(), "mine")
+    register_activation("cube", lambda width, dim: Cube(), "x^3")
+    with pytest.raises(ValueError, match=r"^an activation named 'cube' is registered already$"):
+        register_method(named("cube"))
+
+
+@pytest.mark.parametrize("name", ["a+b", "a:b", "a,b", "a=b", "a b", "", "../../up", "a\nb", "=cmd()", "-x", 5, None])
+def test_a_name_that_could_not_be_written_everywhere_is_refused(name: Any) -> None:
+    expected = "'s name is made of letters, digits, '_', '-' and '.', and begins with none of the last two: not "
+    with pytest.raises(ValueError, match=f"^a method{re.escape(expected + repr(name))}$"):
+        register_method(named(name))
+    with pytest.raises(ValueError, match=f"^an activation{re.escape(expected + repr(name))}$"):
+        register_activation(name, lambda width, dim: nn.ELU(), "mine")
+
+
+@pytest.mark.parametrize("wrong", [5, None, "l2", L2(), nn.ReLU, Activation])
+def test_what_is_no_rule_is_refused(wrong: Any) -> None:
+    with pytest.raises(
+        TypeError, match=r"^a method is a subclass of Rule \(or an activation: register_activation\), not "
+    ):
+        register_method(wrong)
+
+
+def test_a_rule_without_a_name_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^a method's name is made of .*: not ''$"):
+        register_method(dataclass(frozen=True)(type("Own", (Rule,), {})))
+
+
+@pytest.mark.parametrize("text", [5, None, ["adalin"]])
+def test_what_is_no_text_is_refused(text: Any) -> None:
+    with pytest.raises(TypeError, match=r"^a method is a text such as 'adalin\+l2', not "):
+        Method.parse(text)
+
+
+def test_a_text_is_parsed_once_until_something_is_registered() -> None:
+    _method._parse.cache_clear()
+    first = Method.parse("adalin+l2")
+    assert Method.parse("adalin+l2") is first
+    assert message("cool").startswith("unknown method 'cool'")
+    register_method(Cool)
+    assert Method.parse("cool") == Method(Activation(), (Cool(),))
+    assert Method.parse("adalin+l2") == first
+    register_activation("cube", lambda width, dim: Cube(), "x^3")
+    assert Method.parse("cube").activation == Activation("cube")
+
+
+def test_what_a_test_registers_is_unknown_again_afterwards() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        forget_later(patch)
+        register_method(Cool)
+        assert str(Method.parse("cool")) == "cool"
+    assert message("cool").startswith("unknown method 'cool'")
+
+
+def test_an_activation_of_ones_own_has_the_options_it_was_registered_with() -> None:
+    def build(width: int | None, dim: int | None, *, slope: float, base: str) -> nn.Module:
+        return AdaLin(base, width, dim=dim, init=slope)
+
+    register_activation("mine", build, "an example", options={"slope": 0.5, "base": "relu"})
+    method = Method.parse("mine:slope=0.25+l2", base="tanh")
+    assert str(method) == "mine:slope=0.25,base=tanh+l2"
+    layer = method.activation.layers()(3)
+    assert isinstance(layer, AdaLin)
+    assert (layer.base.name, layer.alpha.tolist()) == ("tanh", [0.25] * 3)
+    assert str(Method.parse("mine")) == "mine"
+    assert message("mine:slope=x") == "option slope of method 'mine' must be a number, not 'x'"
+
+
+def test_two_outputs_per_neuron_of_ones_own_can_be_matched_too() -> None:
+    register_activation("pair", lambda width, dim: CReLU(), "two outputs", expansion=2)
+    assert Method.parse("pair:match=half").activation.match == "half"
+    assert Method.parse("adalin").activation.match is None
+
+
+@pytest.mark.parametrize(("name", "option"), [("adalin", "match"), ("relu", "base"), ("crelu", "granularity")])
+def test_an_activation_refuses_options_that_it_does_not_have(name: str, option: str) -> None:
+    with pytest.raises(ValueError, match=f"^the activation '{name}' has no option '{option}'; it has: "):
+        Activation(name, **{option: "x"})
 
 
 def test_a_class_that_is_no_dataclass_is_refused() -> None:
@@ -297,5 +387,5 @@ def test_an_option_that_cannot_be_written_in_a_text_is_refused(default: object) 
 
 
 def test_methods_cannot_be_changed_behind_the_registry() -> None:
-    methods().clear()
-    assert "adalin" in methods()
+    with pytest.raises(TypeError):
+        methods()["adalin"] = methods()["l2"]  # type: ignore[index]

@@ -10,7 +10,7 @@ from torch import nn
 import metrics_oracle
 from adalin import AdaLin
 from adalin.metrics import Probe, measure
-from adalin.metrics._srank import srank_of
+from adalin.metrics._rank import srank_of
 from metrics_oracle import Oracle
 
 

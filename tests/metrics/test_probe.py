@@ -10,7 +10,8 @@ from torch import nn
 
 import metrics_oracle
 from adalin import AdaLin, CReLU, Interpolation, make_activation
-from adalin.metrics import Probe, _activations, measure, register_hidden_activation
+from adalin.metrics import Probe, measure, register_hidden_activation
+from registries import forget_later
 
 
 def assert_same(first, second, tolerance):
@@ -151,7 +152,7 @@ def test_an_identity_is_an_activation_only_where_there_is_no_other():
 
 
 def test_own_activations_are_found_by_attribute_or_registration(monkeypatch):
-    monkeypatch.setattr(_activations, "_CLASSES", set(_activations._CLASSES))
+    forget_later(monkeypatch)
 
     class Marked(nn.Module):
         is_activation = True
@@ -224,6 +225,20 @@ def test_what_is_compiled_inside_a_network_is_seen():
 def test_data_without_their_labels_are_refused(labels):
     with pytest.raises(ValueError, match=f"one label per input and at least one, not {labels and 4} and {labels}"):
         Probe(nn.Linear(2, 2), torch.zeros(labels and 4, 2), torch.zeros(labels).long())
+
+
+def test_a_probe_without_labels_has_neither_a_test_set_nor_an_accuracy():
+    model, inputs, labels = nn.Linear(2, 2), torch.zeros(4, 2), torch.zeros(4).long()
+    with pytest.raises(ValueError, match=r"^a probe without labels has neither a test set nor an accuracy$"):
+        Probe(model, inputs, test=(inputs, labels))
+    with pytest.raises(ValueError, match=r"^this probe has no labels$"):
+        _ = Probe(model, inputs).loss
+
+
+@pytest.mark.parametrize("wrong", [None, 5, nn.ReLU()])
+def test_only_classes_of_modules_are_hidden_activations(wrong):
+    with pytest.raises(TypeError, match=r"^a hidden activation is a subclass of nn.Module, not "):
+        register_hidden_activation(wrong)
 
 
 def test_nan_in_a_layer_shows_in_all_its_statistics():

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import metrics_oracle
-from adalin.metrics import Probe, _registry, measure, metrics, register_metric
+from adalin.metrics import NEEDS, Probe, measure, metric, metrics, register_metric
+from registries import forget_later
 
 
 @pytest.fixture
@@ -18,14 +19,14 @@ def probe():
 
 @pytest.fixture
 def registry(monkeypatch):
-    monkeypatch.setattr(_registry, "_REGISTRY", dict(_registry._REGISTRY))
+    forget_later(monkeypatch)
 
 
 def test_every_metric_says_what_it_is():
-    for name, metric in metrics().items():
-        assert metric.name == name
-        assert metric.summary
-        assert "\n" not in metric.summary
+    for name, entry in metrics().items():
+        assert entry.name == name
+        assert entry.summary
+        assert "\n" not in entry.summary
 
 
 def test_a_row_is_strict_json_in_the_registrys_order(probe):
@@ -60,6 +61,92 @@ def test_an_unknown_name_gets_a_suggestion(probe):
         ValueError, match=r"^unknown metric 'sign-entropy' \(did you mean 'sign_entropy'\?\); known: on"
     ):
         measure(probe, ["loss", "sign-entropy"])
+
+
+def test_a_probe_without_labels_is_measured_without_what_needs_them(probe):
+    row = measure(probe)
+    without = measure(Probe(probe.model, probe.inputs))
+    assert without == {name: row[name] for name in without}
+    assert set(row) - set(without) == {
+        *("online_accuracy", "train_accuracy", "test_accuracy", "seen_test_accuracy", "loss", "gradient_norm")
+    }
+    with pytest.raises(ValueError, match=r"^metric 'loss' needs labels, which this probe does not have$"):
+        measure(Probe(probe.model, probe.inputs), ["srank", "loss"])
+
+
+def test_needs_are_all_that_a_metric_looks_at(probe, monkeypatch):
+    looked_at = set()
+
+    def watched(name, needs):
+        value = getattr(Probe, name)
+        get = value.fget if isinstance(value, property) else value.func
+
+        def look(self):
+            looked_at.update(needs)
+            return get(self)
+
+        monkeypatch.setattr(Probe, name, property(look))
+
+    for name, needs in {
+        "layers": {"inputs", "units"},
+        "features": {"inputs", "units"},
+        "logits": {"inputs"},
+        "_known_labels": {"labels"},
+        "gradient": {"gradient", "labels"},
+        "test_logits": {"test"},
+    }.items():
+        watched(name, needs)
+    for name, entry in metrics().items():
+        looked_at.clear()
+        test = (probe.inputs, probe.labels)
+        entry.compute(Probe(probe.model, probe.inputs, probe.labels, test=test, online_accuracy=0.5))
+        assert looked_at <= entry.needs, name
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_metric_of_ones_own_needs_everything_unless_it_says_less(probe):
+    register_metric("mine", lambda probe: 1.0, "my own")
+
+    @metric("rows", "how many inputs there are", needs={"inputs"})
+    def rows(probe):
+        return len(probe.inputs)
+
+    assert metrics()["mine"].needs == NEEDS
+    assert metrics()["rows"].compute is rows
+    assert "mine" not in measure(Probe(probe.model, probe.inputs))
+    assert measure(Probe(probe.model, probe.inputs))["rows"] == 30
+
+
+def nothing(probe):
+    return None
+
+
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("task", nothing, "x"), "^a metric cannot be named 'task': rows have a field of that name$"),
+        (("seed", nothing, "x"), "^a metric cannot be named 'seed': rows have a field of that name$"),
+        (("=cmd()", nothing, "x"), r"^a metric's name is made of letters, .*: not '=cmd\(\)'$"),
+        (("a\nb", nothing, "x"), "^a metric's name is made of letters, .*: not 'a\\\\nb'$"),
+        ((None, nothing, "x"), "^a metric's name is made of letters, .*: not None$"),
+        (("mine", None, "x"), "^a metric needs a callable that makes it, not None$"),
+        (("mine", nothing, None), "^a metric needs a summary of one line, not None$"),
+        (("mine", nothing, "a\nb"), "^a metric needs a summary of one line, not 'a\\\\nb'$"),
+    ],
+)
+def test_nonsense_is_refused_when_it_is_registered(arguments, expected):
+    before = list(metrics())
+    with pytest.raises(ValueError, match=expected) as error:
+        register_metric(*arguments)
+    assert "\n" not in str(error.value)
+    assert list(metrics()) == before
+
+
+@pytest.mark.parametrize("needs", [{"label"}, "labels"])
+def test_needs_that_no_probe_knows_are_refused(needs):
+    with pytest.raises(ValueError, match=r"^the needs of a metric are a set of gradient, inputs, .*, not "):
+        register_metric("mine", nothing, "x", needs=needs)
 
 
 def test_the_table_of_metrics_cannot_be_changed_by_accident():

@@ -1,7 +1,9 @@
 """The paper's networks: how large they are with each method, and how wide."""
 
+import re
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -139,7 +141,7 @@ def test_matching_widths_draws_no_random_numbers(match: str) -> None:
 @pytest.mark.parametrize("model", ["mlp", "cnn"])
 def test_he_normal_weights_are_drawn_anew_and_nothing_is_left_of_the_default(model: str) -> None:
     network = make(model, "adalin")
-    INITS["he-normal"](network)
+    INITS.get("he-normal")(network)
     for layer in network:
         if hasattr(layer, "weight"):
             spread = (2 / layer.weight[0].numel()) ** 0.5
@@ -155,7 +157,7 @@ def test_an_initialisation_depends_on_the_random_state_only(init: str) -> None:
     one, other = make("mlp", "adalin"), make("mlp", "adalin")
     for network in (one, other):
         torch.manual_seed(3)
-        INITS[init](network)
+        INITS.get(init)(network)
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
 
 
@@ -185,11 +187,32 @@ def test_a_model_of_ones_own_is_built_for_every_method() -> None:
 def test_a_second_model_of_the_same_name_is_refused() -> None:
     build: Callable[..., nn.Module] = lambda *args, **kwargs: nn.Linear(1, 1)  # noqa: E731
     with pytest.raises(ValueError, match=r"^a model named 'mlp' is registered already$"):
-        register_model("mlp", build, hidden=(), summary="")
+        register_model("mlp", build, hidden=(), summary="x")
+
+
+@pytest.mark.usefixtures("_forget")
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"name": "a/b"}, "a model's name is made of letters, digits, "),
+        ({"name": 5}, "a model's name is made of letters, digits, "),
+        ({"build": None}, "a model needs a callable that makes it, not None"),
+        ({"hidden": 3}, "the hidden widths of a model are a tuple of whole numbers >= 1, not 3"),
+        ({"hidden": (3, 1.5)}, "the hidden widths of a model are a tuple of whole numbers >= 1, not (3, 1.5)"),
+        ({"hidden": (0,)}, "the hidden widths of a model are a tuple of whole numbers >= 1, not (0,)"),
+        ({"summary": None}, "a model needs a summary of one line, not None"),
+    ],
+)
+def test_nonsense_is_refused_when_it_is_registered(changed: dict[str, Any], expected: str) -> None:
+    arguments = {"name": "own", "build": mlp, "hidden": (3,), "summary": "mine"} | changed
+    with pytest.raises(ValueError, match=f"^{re.escape(expected)}") as error:
+        register_model(arguments.pop("name"), arguments.pop("build"), **arguments)
+    assert "\n" not in str(error.value)
+    assert "own" not in models()
 
 
 def test_an_unknown_model_is_told_in_one_line_with_what_is_close() -> None:
-    told = r"^unknown model 'cnns' \(did you mean 'cnn'\?\); known: mlp, mlp-256, cnn, resnet18, resnet18-narrow$"
+    told = r"^unknown model 'cnns' \(did you mean 'cnn'\?\); known: mlp, mlp-256, cnn, resnet18, resnet18-narrow; "
     with pytest.raises(ValueError, match=told):
         make_model("cnns", (1, 28, 28), 10, Method().activation)
 

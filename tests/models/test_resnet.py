@@ -235,7 +235,7 @@ def test_an_initialisation_draws_everything_anew_and_forgets_the_running_statist
     used(images())
     for model in (used, new):
         torch.manual_seed(3)
-        INITS[init](model)
+        INITS.get(init)(model)
     assert all(torch.equal(tensor, new.state_dict()[name]) for name, tensor in used.state_dict().items())
 
 

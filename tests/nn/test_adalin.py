@@ -248,7 +248,10 @@ def test_backward_keeps_one_tensor_of_the_inputs_size(base):
         (lambda: AdaLin("relu", 0), "num_parameters must be a positive integer, not 0"),
         (lambda: AdaLin("ReLU", 3), "unknown base 'ReLU' (did you mean 'relu'?)"),
         (lambda: AdaLin("relu", 3, gate=None), "unknown gate None"),
-        (lambda: AdaLin("relu", 3, init="zeros"), "init must be a number or a callable that fills a tensor"),
+        (lambda: AdaLin("relu", 3, init="zeros"), "init must be a finite number or a callable that fills a tensor"),
+        (lambda: AdaLin("relu", 3, init=math.nan), "init must be a finite number or a callable that fills a tensor"),
+        (lambda: AdaLin("relu", 3, dim="x"), "dim must be the number of an axis, not 'x'"),
+        (lambda: AdaLin("relu", 10**12), "num_parameters must be a positive integer up to 2,147,483,647, not 10000000"),
         (lambda: AdaLin("relu", 3, alpha=torch.zeros(3)), "alpha must be an nn.Parameter, or it would not be trained"),
         (lambda: AdaLin("relu", 3, lipschitz=math.inf), "lipschitz must be a positive finite number, not inf"),
         (lambda: AdaLin("relu", 3, alpha=nn.Parameter(torch.zeros(2))), "num_parameters=3 disagrees with the 2 values"),
@@ -264,6 +267,13 @@ def test_mistakes_get_one_line_that_says_what_to_do(make, message):
     with pytest.raises(ValueError, match=re.escape(message)) as error:
         make()
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("wrong", [None, [1.0, 2.0]])
+@pytest.mark.parametrize("layer", [AdaLin("relu", 2), AdaLin(), Interpolation("relu", 2)])
+def test_an_input_that_is_no_tensor_is_refused(layer, wrong):
+    with pytest.raises(TypeError, match=f"^the input of {type(layer).__name__} must be a tensor, not "):
+        layer(wrong)
 
 
 @pytest.mark.parametrize("base", ["tanh", "silu"])

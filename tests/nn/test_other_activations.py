@@ -1,6 +1,8 @@
 """CReLU, deep Fourier features, interpolation, parameter groups, and the registry by name."""
 
 import copy
+import math
+import re
 
 import pytest
 import torch
@@ -12,11 +14,12 @@ from adalin import (
     DeepFourier,
     Interpolation,
     activations,
+    convert,
     make_activation,
     param_groups,
     register_activation,
 )
-from adalin.nn import _registry
+from registries import forget_later
 
 
 @pytest.mark.parametrize(("shape", "dim"), [((4, 6), 1), ((4, 6, 5, 5), 1), ((4, 6, 5), -1), ((6,), 1)])
@@ -114,11 +117,82 @@ def test_a_class_or_callable_serves_in_place_of_a_name():
 
 
 def test_ones_own_activation_can_be_registered(monkeypatch):
-    monkeypatch.setattr(_registry, "_REGISTRY", dict(_registry._REGISTRY))
+    forget_later(monkeypatch)
     register_activation("cube", lambda width, dim: nn.ELU(), "an example")
     assert isinstance(make_activation("cube", 3), nn.ELU)
     with pytest.raises(ValueError, match="registered already"):
         register_activation("cube", lambda width, dim: nn.ELU(), "an example")
+
+
+def build(width, dim):
+    return nn.ELU()
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"build": None}, "an activation needs a callable that makes it, not None"),
+        ({"summary": None}, "an activation needs a summary of one line, not None"),
+        ({"expansion": 0}, "the expansion of an activation must be a whole number >= 1, not 0"),
+        ({"expansion": 1.5}, "the expansion of an activation must be a whole number >= 1, not 1.5"),
+        ({"options": {"a": None}}, "option 'a' of an activation needs a default: a text, a number or a bool"),
+        ({"options": {"a b": 1}}, "option 'a b' of an activation needs a default: a text, a number or a bool"),
+        ({"name": "a/b"}, "an activation's name is made of letters, digits, "),
+    ],
+)
+def test_nonsense_is_refused_when_it_is_registered(changed, expected, monkeypatch):
+    forget_later(monkeypatch)
+    arguments = {"name": "own", "build": build, "summary": "mine"} | changed
+    with pytest.raises(ValueError, match=f"^{re.escape(expected)}") as error:
+        register_activation(**arguments)
+    assert "\n" not in str(error.value)
+    assert "own" not in activations()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [
+        ("softplus", {"beta": -1}, "the beta of softplus must be a positive finite number, not -1"),
+        ("softplus", {"threshold": math.nan}, "the threshold of softplus must be a number, not nan"),
+        (
+            "leaky_relu",
+            {"negative_slope": math.nan},
+            "the negative_slope of leaky_relu must be a finite number, not nan",
+        ),
+        ("leaky_relu", {"negative_slope": "x"}, "the negative_slope of leaky_relu must be a finite number, not 'x'"),
+        ("elu", {"alpha": math.inf}, "the alpha of elu must be a finite number, not inf"),
+        ("celu", {"alpha": 0}, "the alpha of celu must be a positive finite number, not 0"),
+        ("hardtanh", {"min_val": 1.0}, "the min_val of hardtanh must be below its max_val, not 1.0 and 1.0"),
+        ("adalin", {"dim": "x"}, "dim must be the number of an axis, not 'x'"),
+        ("adalin-tanh", {"init": math.inf}, "init must be a finite number or a callable that fills a tensor, not inf"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(name, options, expected):
+    with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
+        make_activation(name, 3, **options)
+
+
+@pytest.mark.parametrize("wrong", [None, 5, nn.Parameter(torch.zeros(2))])
+def test_what_is_no_activation_is_refused(wrong):
+    with pytest.raises(TypeError, match=r"^an activation is a registered name, a class or a callable, not "):
+        make_activation(wrong)
+
+
+@pytest.mark.parametrize("weight_decay", [math.nan, math.inf, -1, "0.1", None])
+def test_a_weight_decay_that_makes_no_sense_is_refused(weight_decay):
+    with pytest.raises(ValueError, match=f"^weight_decay must be a finite number >= 0, not {weight_decay!r}$"):
+        param_groups(nn.Linear(2, 2), weight_decay)
+
+
+def test_param_groups_of_what_is_no_model_are_refused():
+    conversion = convert(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2)))
+    for wrong, expected in (
+        (None, "param_groups needs an nn.Module, not NoneType"),
+        ([], "param_groups needs an nn.Module, not list"),
+        (conversion, "param_groups needs an nn.Module, not Conversion: give its .model"),
+    ):
+        with pytest.raises(TypeError, match=f"^{expected}$"):
+            param_groups(wrong, 0.1)
 
 
 def test_an_unknown_name_gets_a_suggestion():

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from adalin.metrics import Probe, _registry, register_metric
+from adalin.metrics import Probe, register_metric
+from adalin.metrics._registry import METRICS
+from registries import forget_later
 from tiny_runs import define, train
 
 
@@ -25,10 +27,10 @@ def test_metrics_that_draw_random_numbers_change_no_weights(
     runs = [define(benchmark, method) for method in ("adalin", "shrink-perturb", "scratch")]
     before = train(runs, tmp_path / "before")
     with monkeypatch.context() as patch:
-        patch.setattr(_registry, "_REGISTRY", dict(_registry._REGISTRY))
+        forget_later(patch)
         register_metric("draw", draw, "draws")
         with_draws = train(runs, tmp_path / "with draws")
-        _registry._REGISTRY.clear()
+        METRICS._entries.clear()
         without = train(runs, tmp_path / "without")
 
     def weights(outcomes: dict[Any, dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,176 +1,154 @@
-"""Methods that choose the hidden layers' activation."""
+"""Methods that choose the hidden layers' activation: a registered one, with options."""
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from torch import nn
 
-from adalin.nn import activations, make_activation
+from adalin.nn import ACTIVATIONS, BASES, Option, make_activation
 
-ADALIN = "Razavi Rohani et al. 2025"
+CHOICES = {"granularity": ("neuron", "layer", "network"), "match": ("units", "params", "half")}
+"""Options that are a method's own, which no layer gets."""
 
 
 @dataclass(frozen=True)
-class Activation:
-    """The activation of every hidden layer."""
+class ActivationMethod:
+    """What a method's name stands for, if it is an activation."""
 
-    name: ClassVar[str]
-    summary: ClassVar[str] = ""
-    paper: ClassVar[str] = ""
+    entry: str | None
+    """Name of the activation; None for the one that the option `base` names."""
+    summary: str
+    """One line about it."""
+    paper: str = ""
+    """Where it comes from."""
+    options: Mapping[str, Option] = field(default_factory=dict)
+    """Options with their defaults."""
+    fixed: Mapping[str, Option] = field(default_factory=dict)
+    """Options of the activation that the method itself sets."""
+
+
+def registered(name: str) -> ActivationMethod:
+    """The method that a registered activation is."""
+    entry = ACTIVATIONS.get(name)
+    options = dict(entry.options)
+    if name == "adalin":
+        options["granularity"] = "neuron"
+    if entry.expansion > 1:
+        options["match"] = "units"
+    return ActivationMethod(name, entry.summary, entry.paper, options)
+
+
+ACTIVATION_METHODS = {
+    "baseline": ActivationMethod(None, "the base activation alone", options={"base": "relu"}),
+    **{name: registered(name) for name in ("adalin", "crelu", "fourier", "linear", "prelu")},
+    # The tuned slopes of the paper are 0.6 to 0.9.
+    "leaky_relu": ActivationMethod(
+        "leaky_relu",
+        "leaky ReLU with a large fixed slope",
+        "Lillo & Cheney 2026",
+        options={"negative_slope": 0.7},
+    ),
+    "interpolation": registered("interpolation"),
+    "no-gate": ActivationMethod(
+        "adalin",
+        "AdaLin without its gate: phi(x) + alpha x",
+        ACTIVATIONS.get("adalin").paper,
+        options={"base": "relu"},
+        fixed={"gate": "none"},
+    ),
+}
+"""Those that have a name or options of their own, and those to name first."""
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Activation:
+    """The activation of every hidden layer: a method's name with its options.
+
+    AdaLin's `granularity` is one alpha per "neuron", per "layer", or one for the whole "network". Where a neuron has
+    two outputs, `match` says what stays as in the baseline: the hidden layers' "units" (the paper), the network's
+    number of "params", or a hidden layer's outputs, with "half" the units.
+    """
+
+    name: str
+    """The method's name."""
+    values: tuple[tuple[str, Option], ...]
+    """Every option with its value, in the order of their declaration."""
+
+    def __init__(self, name: str = "baseline", **options: Option) -> None:
+        known = activation_method(name).options
+        for key in options:
+            if key not in known:
+                raise ValueError(f"the activation {name!r} has no option {key!r}; it has: {', '.join(known) or 'none'}")
+        values = {**known, **options}
+        for key, choices in CHOICES.items():
+            if key in values and values[key] not in choices:
+                *first, last = map(repr, choices)
+                raise ValueError(f"{key} is {', '.join(first)} or {last}, not {values[key]!r}")
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "values", tuple(values.items()))
+
+    def __repr__(self) -> str:
+        options = [f"{key}={value!r}" for key, value in self.values]
+        return f"Activation({', '.join([repr(self.name), *options])})"
+
+    @property
+    def options(self) -> dict[str, Option]:
+        """Every option with its value."""
+        return dict(self.values)
 
     @property
     def entry(self) -> str:
         """Its name among the activations."""
-        return self.name
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """What `make_activation` gets beside the name, the width and the axis."""
-        return {}
+        return activation_method(self.name).entry or str(self.options["base"])
 
     @property
     def expansion(self) -> int:
-        """How many outputs each neuron has."""
-        return activations()[self.entry].expansion
+        """Outputs per neuron."""
+        return ACTIVATIONS.get(self.entry).expansion
+
+    @property
+    def match(self) -> str | None:
+        """What stays as in the baseline; None where a neuron has one output."""
+        match = self.options.get("match")
+        return None if match is None else str(match)
 
     def layers(self) -> Callable[..., nn.Module]:
         """What builds one network's activations: (width, dim) -> layer, called once for each hidden layer in turn."""
-        return lambda width, dim=1: make_activation(self.entry, width, dim=dim, **self.options)
+        entry, options = self.entry, self._layer_options()
+        granularity = self.options.get("granularity", "neuron")
+        if granularity == "neuron":
+            return lambda width, dim=1: make_activation(entry, width, dim=dim, **options)
+        if granularity == "layer":
+            return lambda width, dim=1: make_activation(entry, 1, dim=dim, **options)
+        shared = make_activation(entry, 1, **options).alpha
+        return lambda width, dim=1: make_activation(entry, dim=dim, alpha=shared, **options)
+
+    def _layer_options(self) -> dict[str, Any]:
+        method = activation_method(self.name)
+        names_entry = {"base"} if method.entry is None else set()
+        own = names_entry | CHOICES.keys()
+        return {key: value for key, value in self.values if key not in own} | dict(method.fixed)
 
 
-@dataclass(frozen=True)
-class Baseline(Activation):
-    name = "baseline"
-    summary = "the base activation alone"
-    base: str = "relu"
-
-    @property
-    def entry(self) -> str:
-        return self.base
+def activation_method(name: str) -> ActivationMethod:
+    """The method of a name, which may be that of any registered activation."""
+    return ACTIVATION_METHODS[name] if name in ACTIVATION_METHODS else registered(name)
 
 
-@dataclass(frozen=True)
-class AdaLin(Activation):
-    """AdaLin with one alpha per neuron, per layer, or for the whole network."""
-
-    name = "adalin"
-    summary = "AdaLin: a learned linear term where the base saturates"
-    paper = ADALIN
-    base: str = "relu"
-    gate: str = "cosine"
-    granularity: str = "neuron"
-
-    def __post_init__(self) -> None:
-        if self.granularity not in ("neuron", "layer", "network"):
-            raise ValueError(f"granularity is 'neuron', 'layer' or 'network', not {self.granularity!r}")
-
-    @property
-    def options(self) -> dict[str, Any]:
-        return {"base": self.base, "gate": self.gate}
-
-    def layers(self) -> Callable[..., nn.Module]:
-        if self.granularity == "neuron":
-            return super().layers()
-        if self.granularity == "layer":
-            return lambda width, dim=1: make_activation("adalin", 1, dim=dim, **self.options)
-        shared = make_activation("adalin", 1, **self.options).alpha
-        return lambda width, dim=1: make_activation("adalin", dim=dim, alpha=shared, **self.options)
+def named_activation(name: str) -> tuple[str, dict[str, str]]:
+    """The method that a name stands for, and the options in it: a base's is the baseline's, `adalin-tanh` AdaLin's."""
+    base = name.removeprefix("adalin-")
+    if base in BASES and name not in ACTIVATION_METHODS:
+        return "baseline" if base == name else "adalin", {"base": base}
+    return name, {}
 
 
-@dataclass(frozen=True)
-class NoGate(Activation):
-    name = "no-gate"
-    summary = "AdaLin without its gate: phi(x) + alpha x"
-    paper = ADALIN
-    base: str = "relu"
-
-    @property
-    def entry(self) -> str:
-        return "adalin"
-
-    @property
-    def options(self) -> dict[str, Any]:
-        return {"base": self.base, "gate": "none"}
-
-
-@dataclass(frozen=True)
-class Interpolation(Activation):
-    name = "interpolation"
-    summary = "s x + (1 - s) phi(x), s learned per neuron"
-    paper = ADALIN
-    base: str = "relu"
-
-    @property
-    def options(self) -> dict[str, Any]:
-        return {"base": self.base}
-
-
-@dataclass(frozen=True)
-class Doubled(Activation):
-    """Two outputs per neuron. `match` says what stays as in the baseline: the hidden layers' "units" (the paper), the
-    network's number of "params", or a hidden layer's outputs, with "half" the units.
-    """
-
-    match: str = "units"
-
-    def __post_init__(self) -> None:
-        if self.match not in ("units", "params", "half"):
-            raise ValueError(f"match is 'units', 'params' or 'half', not {self.match!r}")
-
-
-@dataclass(frozen=True)
-class CReLU(Doubled):
-    name = "crelu"
-    summary = "[relu(x), relu(-x)]"
-    paper = "Shang et al. 2016; Abbas et al. 2023"
-
-
-@dataclass(frozen=True)
-class Fourier(Doubled):
-    name = "fourier"
-    summary = "deep Fourier features, [sin(x), cos(x)]"
-    paper = "Lewandowski et al. 2024"
-
-
-@dataclass(frozen=True)
-class Linear(Activation):
-    name = "linear"
-    summary = "a deep linear network"
-
-
-@dataclass(frozen=True)
-class PReLU(Activation):
-    name = "prelu"
-    summary = "PReLU, one slope per neuron from 0.25"
-    paper = "He et al. 2015"
-
-
-@dataclass(frozen=True)
-class LeakyReLU(Activation):
-    """The tuned slopes of Lillo & Cheney are 0.6 to 0.9."""
-
-    name = "leaky_relu"
-    summary = "leaky ReLU with a large fixed slope"
-    paper = "Lillo & Cheney 2026"
-    negative_slope: float = 0.7
-
-    def __post_init__(self) -> None:
-        if not math.isfinite(self.negative_slope):
-            raise ValueError(f"the negative_slope of leaky_relu must be a finite number, not {self.negative_slope}")
-
-    @property
-    def options(self) -> dict[str, Any]:
-        return {"negative_slope": self.negative_slope}
-
-
-@dataclass(frozen=True)
-class Registered(Activation):
-    """Any registered activation, by its own name."""
-
-    activation: str = ""
-
-    @property
-    def entry(self) -> str:
-        return self.activation
+def short_name(activation: Activation) -> tuple[str, set[str]]:
+    """The shortest name that stands for it, and which options are in the name."""
+    base = activation.options.get("base")
+    shorter = {"baseline": f"{base}", "adalin": f"adalin-{base}"}.get(activation.name)
+    # The base leaky_relu has another slope than the method of that name.
+    if shorter is None or base == "relu" or shorter in ACTIVATION_METHODS:
+        return activation.name, set()
+    return shorter, {"base"}

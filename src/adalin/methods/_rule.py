@@ -20,10 +20,13 @@ class Rule:
     """
 
     name: ClassVar[str]
+    """Name in methods' texts."""
     summary: ClassVar[str] = ""
+    """One line about it."""
     paper: ClassVar[str] = ""
+    """Where it comes from."""
     scales_only: ClassVar[bool] = False
-    """It multiplies all weights by one number at most. Then a first layer may be trained by its outputs (`_gram`)."""
+    """Whether all it does is to scale all weights by one number: a first layer may then be trained by its outputs."""
 
     def restarts(self, task: int) -> bool:
         """Whether this task begins with a new network."""
@@ -40,4 +43,5 @@ class Rule:
 
 
 def overrides(rule: Rule, hook: str) -> bool:
+    """Whether a rule has a hook of its own."""
     return getattr(type(rule), hook) is not getattr(Rule, hook)

@@ -5,11 +5,17 @@ from typing import TypeVar
 
 from torch import Tensor, nn
 
-from adalin.nn import AdaLin, Interpolation
-from adalin.nn._bases import MODULES, Base, make_base, module_base
-from adalin.nn._concatenated import Concatenated
-from adalin.nn._per_neuron import PerNeuron
-from adalin.nn._registry import Fixed
+from adalin.nn import (
+    MODULES,
+    AdaLin,
+    Base,
+    Concatenated,
+    Fixed,
+    Interpolation,
+    PerNeuron,
+    make_base,
+    module_base,
+)
 
 _Class = TypeVar("_Class", bound=type[nn.Module])
 
@@ -21,6 +27,8 @@ def register_hidden_activation(module_class: _Class) -> _Class:
 
     If its neurons are not on axis 1, the module says so in `dim`; if it has a method `saturation(x)`, this is its gate.
     """
+    if not (isinstance(module_class, type) and issubclass(module_class, nn.Module)):
+        raise TypeError(f"a hidden activation is a subclass of nn.Module, not {module_class!r}")
     _CLASSES.add(module_class)
     return module_class
 

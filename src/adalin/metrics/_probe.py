@@ -1,6 +1,6 @@
 """What a metric may look at."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import NamedTuple
@@ -9,7 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from adalin.metrics._layers import Layer, Recorder
+from adalin.metrics._recorder import Layer, Recorder
+
+NEEDS = frozenset({"inputs", "units", "weights", "labels", "gradient", "test", "online"})
+"""What metrics may look at: inputs and what the network makes of them, statistics of hidden units, weights; and, of a
+task with labels, the labels, the loss's gradient, the test set, and what training counted.
+"""
+_WITHOUT_LABELS = frozenset({"inputs", "units", "weights"})
 
 
 class Probe:
@@ -20,11 +26,11 @@ class Probe:
 
     Args:
         model: the network; its output are logits.
-        inputs: of the task's training data. With a very large task, a subset bounds the cost.
-        labels: of the inputs.
+        inputs: inputs of the task's training data. With a very large task, a subset bounds the cost.
+        labels: labels of the inputs; without them, metrics that need labels are left out.
         test: inputs and labels of the test set, if there is one.
         online_accuracy: what training counted.
-        chunk: how many inputs pass at once, which bounds the memory.
+        chunk: number of inputs that pass at once, which bounds the memory.
 
     Examples:
         >>> import torch
@@ -41,14 +47,18 @@ class Probe:
         self,
         model: nn.Module,
         inputs: Tensor,
-        labels: Tensor,
+        labels: Tensor | None = None,
         *,
         test: tuple[Tensor, Tensor] | None = None,
         online_accuracy: float | None = None,
         chunk: int = 512,
     ) -> None:
-        for x, y in [(inputs, labels), *([test] if test else [])]:
-            if len(x) != len(y) or len(x) == 0:
+        if labels is None and (test is not None or online_accuracy is not None):
+            raise ValueError("a probe without labels has neither a test set nor an accuracy")
+        if len(inputs) == 0:
+            raise ValueError("a probe needs one label per input and at least one, not 0 and 0")
+        for x, y in ((inputs, labels), test or (inputs, labels)):
+            if y is not None and (len(x) != len(y) or len(x) == 0):
                 raise ValueError(f"a probe needs one label per input and at least one, not {len(x)} and {len(y)}")
         self.model: nn.Module = getattr(model, "_orig_mod", model)  # a compiled network, by the names it had before
         self.inputs = inputs
@@ -56,6 +66,11 @@ class Probe:
         self.test = None if test is None else (test[0], test[1].cpu())  # where test_logits are
         self.online_accuracy = online_accuracy
         self.chunk = chunk
+
+    @property
+    def gives(self) -> frozenset[str]:
+        """What metrics may need of it. A task with labels may lack a test set: its metrics are None then."""
+        return _WITHOUT_LABELS if self.labels is None else NEEDS
 
     @property
     def layers(self) -> list[Layer]:
@@ -74,13 +89,13 @@ class Probe:
 
     @cached_property
     def accuracy(self) -> float:
-        """On the training data."""
-        return _accuracy(self.logits, self.labels)
+        """Accuracy on the training data."""
+        return _accuracy(self.logits, self._known_labels)
 
     @cached_property
     def loss(self) -> float:
         """The mean cross-entropy."""
-        return F.cross_entropy(self.logits.double(), self.labels).item()
+        return F.cross_entropy(self.logits.double(), self._known_labels).item()
 
     @cached_property
     def test_logits(self) -> Tensor | None:
@@ -93,7 +108,7 @@ class Probe:
 
     @property
     def test_accuracy(self) -> float | None:
-        """On the test set; None without one."""
+        """Accuracy on the test set; None without one."""
         return None if self.test is None or self.test_logits is None else _accuracy(self.test_logits, self.test[1])
 
     @cached_property
@@ -104,12 +119,18 @@ class Probe:
             return {}
         total = {name: torch.zeros_like(p) for name, p in trained.items()}
         with torch.enable_grad(), _undisturbed(self.model, self.inputs.device):
-            for x, y in zip(self.inputs.split(self.chunk), self.labels.split(self.chunk), strict=True):
+            for x, y in zip(self.inputs.split(self.chunk), self._known_labels.split(self.chunk), strict=True):
                 loss = F.cross_entropy(self.model(x), y, reduction="sum") / len(self.inputs)
                 gradients = torch.autograd.grad(loss, list(trained.values()), materialize_grads=True)
                 for sum_, gradient in zip(total.values(), gradients, strict=True):
                     sum_ += gradient
         return total
+
+    @property
+    def _known_labels(self) -> Tensor:
+        if self.labels is None:
+            raise ValueError("this probe has no labels")
+        return self.labels
 
     @cached_property
     def _seen(self) -> "_Seen":
@@ -142,6 +163,12 @@ def _undisturbed(model: nn.Module, device: torch.device) -> Iterator[None]:
         finally:
             for module, training in modes:
                 module.training = training
+
+
+def norm(tensors: Iterable[Tensor]) -> float:
+    """The L2 norm of some tensors taken as one vector, in float64."""
+    norms = [torch.linalg.vector_norm(tensor, dtype=torch.float64) for tensor in tensors]
+    return torch.linalg.vector_norm(torch.stack(norms)).item() if norms else 0.0
 
 
 def _accuracy(logits: Tensor, labels: Tensor) -> float:

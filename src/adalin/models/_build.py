@@ -2,18 +2,18 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 
 import torch
 from torch import nn
 
+from adalin._registry import Registry, check_entry
 from adalin.methods import Activation
-from adalin.methods._activations import Baseline, Doubled
 from adalin.models._cnn import cnn
 from adalin.models._mlp import mlp
 from adalin.models._resnet import resnet18
-from adalin.nn._bases import did_you_mean
 
 Build = Callable[..., nn.Module]
 """(input shape, outputs, activation, *, hidden) -> network."""
@@ -33,7 +33,7 @@ def _cnn(shape: tuple[int, ...], outputs: int, activation: Activation, *, hidden
 def _resnet18(shape: tuple[int, ...], outputs: int, activation: Activation, *, hidden: tuple[int, ...]) -> nn.Module:
     if len(shape) != 3:
         raise ValueError(f"a resnet18 needs images, not inputs of shape {shape}")
-    if isinstance(activation, Doubled) and activation.match != "units":
+    if activation.match not in (None, "units"):
         # Shortcuts tie its widths together, so there is one way only to make room for two outputs per channel.
         raise ValueError(
             f"a resnet18 with {activation.entry} has half the channels in its blocks already: "
@@ -43,25 +43,36 @@ def _resnet18(shape: tuple[int, ...], outputs: int, activation: Activation, *, h
     return resnet18(shape[0], outputs, activation, width=width)
 
 
-_MODELS: dict[str, tuple[Build, tuple[int, ...], str]] = {}
+@dataclass(frozen=True)
+class Model:
+    """A registered network."""
+
+    build: Build
+    hidden: tuple[int, ...]
+    """Widths of its hidden layers, which a method may change."""
+    summary: str
+
+
+MODELS: Registry[Model] = Registry("model")
 
 
 def register_model(name: str, build: Build, *, hidden: tuple[int, ...], summary: str) -> None:
     """Make a network known by name; `build(input_shape, outputs, activation, hidden=...)` returns it."""
-    if name in _MODELS:
-        raise ValueError(f"a model named {name!r} is registered already")
-    _MODELS[name] = (build, hidden, summary)
+    check_entry("a model", build, summary)
+    widths_fit = isinstance(hidden, tuple) and all(isinstance(width, int) and width >= 1 for width in hidden)
+    if not widths_fit:
+        raise ValueError(f"the hidden widths of a model are a tuple of whole numbers >= 1, not {hidden!r}")
+    MODELS.register(name, Model(build, hidden, summary))
 
 
 def models() -> Mapping[str, str]:
     """Every registered model with its one line."""
-    return MappingProxyType({name: summary for name, (_, _, summary) in _MODELS.items()})
+    return MappingProxyType({name: model.summary for name, model in MODELS.listing().items()})
 
 
 def check_model(name: str) -> None:
     """Raises ValueError unless there is a model of that name."""
-    if name not in _MODELS:
-        raise ValueError(f"unknown model {name!r}{did_you_mean(name, _MODELS)}; known: {', '.join(_MODELS)}")
+    MODELS.get(name)
 
 
 @contextmanager
@@ -73,16 +84,16 @@ def trial_build() -> Iterator[None]:
 
 def make_model(name: str, shape: tuple[int, ...], outputs: int, activation: Activation) -> nn.Module:
     """The network, newly initialised from torch's random state."""
-    check_model(name)
-    build, hidden, _ = _MODELS[name]
-    if isinstance(activation, Doubled) and activation.match != "units":
-        hidden = _matched_widths(build, hidden, shape, outputs, activation)
-    return build(shape, outputs, activation, hidden=hidden)
+    model = MODELS.get(name)
+    hidden = model.hidden
+    if activation.match not in (None, "units"):
+        hidden = _matched_widths(model.build, hidden, shape, outputs, activation)
+    return model.build(shape, outputs, activation, hidden=hidden)
 
 
 @lru_cache
 def _matched_widths(
-    build: Build, hidden: tuple[int, ...], shape: tuple[int, ...], outputs: int, activation: Doubled
+    build: Build, hidden: tuple[int, ...], shape: tuple[int, ...], outputs: int, activation: Activation
 ) -> tuple[int, ...]:
     """The hidden widths that keep what `activation.match` says as in the baseline."""
     if activation.match == "half":
@@ -90,7 +101,7 @@ def _matched_widths(
     scales = (step / 200 for step in range(1, 201))
     widths = {tuple(max(1, round(width * scale)) for width in hidden) for scale in scales}
     with torch.device("meta"):
-        target = _size(build(shape, outputs, Baseline(), hidden=hidden))
+        target = _size(build(shape, outputs, Activation(), hidden=hidden))
         return min(sorted(widths), key=lambda own: abs(_size(build(shape, outputs, activation, hidden=own)) - target))
 
 

@@ -1,9 +1,10 @@
 """First weights of a network, by name."""
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 
 from torch import nn
+
+from adalin._registry import Registry
 
 
 def default(model: nn.Module) -> None:
@@ -23,5 +24,7 @@ def he_normal(model: nn.Module) -> None:
                 nn.init.zeros_(module.bias)
 
 
-INITS: Mapping[str, Callable[[nn.Module], None]] = MappingProxyType({"default": default, "he-normal": he_normal})
+INITS: Registry[Callable[[nn.Module], None]] = Registry(
+    "init", {"default": default, "he-normal": he_normal}, plugins=False
+)
 """By name: what gives a network its first weights, in place, from torch's random state."""

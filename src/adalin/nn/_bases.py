@@ -4,10 +4,9 @@ The paper lists L for ReLU, Tanh and GELU (appendix "Determining the Lipschitz C
 the true supremum, Phi(sqrt 2) + sqrt 2 * pdf(sqrt 2) = 1.128904..., which is what stands here.
 """
 
-import difflib
 import inspect
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -16,6 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from adalin._registry import Registry
+from adalin._text import did_you_mean as did_you_mean
 from adalin.nn._estimate import check_derivative, check_elementwise, derivative_of, estimate_lipschitz
 
 
@@ -33,7 +34,7 @@ class Base:
     binary: bool = False
     """phi' is 0 or L everywhere, so every gate with the right ends is 1 - |phi'|/L."""
     arguments: tuple[Any, ...] | None = None
-    """What the entry of `BASES` was called with; None for a base that is not built in."""
+    """Arguments of the entry of `BASES`; None for a base that is not built in."""
     inverse_lipschitz: Mapping[torch.dtype, float] = field(init=False, repr=False, compare=False)
     """1 / L, rounded so that L * (1 / L) is not below 1: where |phi'| = L, the gate must close."""
 
@@ -60,6 +61,16 @@ def _where(condition: Tensor, inside: Tensor | float, outside: Tensor | float, l
     return torch.where(condition, inside, outside)
 
 
+def _check_number(base: str, option: str, value: float, *, positive: bool = False, finite: bool = True) -> None:
+    try:
+        fits = math.isfinite(value) if finite else not math.isnan(value)
+    except TypeError:
+        fits = False
+    if not fits or (positive and value <= 0):
+        kind = "positive " * positive + "finite " * finite
+        raise ValueError(f"the {option} of {base} must be a {kind}number, not {value!r}")
+
+
 def relu() -> Base:
     return Base("relu", torch.relu, lambda x, y: (x > 0).to(x.dtype), 1.0, binary=True)
 
@@ -69,6 +80,11 @@ def identity() -> Base:
 
 
 def hardtanh(min_val: float = -1.0, max_val: float = 1.0) -> Base:
+    _check_number("hardtanh", "min_val", min_val, finite=False)
+    _check_number("hardtanh", "max_val", max_val, finite=False)
+    if min_val >= max_val:
+        raise ValueError(f"the min_val of hardtanh must be below its max_val, not {min_val} and {max_val}")
+
     def derivative(x: Tensor, y: Tensor | None) -> Tensor:
         return ((x > min_val) & (x < max_val)).to(x.dtype)
 
@@ -148,6 +164,7 @@ def _exponential(name: str, phi: Callable[[Tensor], Tensor], above: float, below
 
 
 def elu(alpha: float = 1.0) -> Base:
+    _check_number("elu", "alpha", alpha)
     return _exponential("elu", lambda x: F.elu(x, alpha), 1.0, alpha, 1.0)
 
 
@@ -157,10 +174,13 @@ def selu() -> Base:
 
 
 def celu(alpha: float = 1.0) -> Base:
+    _check_number("celu", "alpha", alpha, positive=True)
     return _exponential("celu", lambda x: F.celu(x, alpha), 1.0, 1.0, 1 / alpha)
 
 
 def leaky_relu(negative_slope: float = 0.01) -> Base:
+    _check_number("leaky_relu", "negative_slope", negative_slope)
+
     def derivative(x: Tensor, y: Tensor | None) -> Tensor:
         return _where(x > 0, 1.0, float(negative_slope), x)
 
@@ -168,6 +188,9 @@ def leaky_relu(negative_slope: float = 0.01) -> Base:
 
 
 def softplus(beta: float = 1.0, threshold: float = 20.0) -> Base:
+    _check_number("softplus", "beta", beta, positive=True)
+    _check_number("softplus", "threshold", threshold, finite=False)
+
     def derivative(x: Tensor, y: Tensor | None) -> Tensor:
         return _where(beta * x > threshold, 1.0, torch.sigmoid(beta * x), x)
 
@@ -190,28 +213,32 @@ def sin() -> Base:
     return Base("sin", torch.sin, lambda x, y: torch.cos(x), 1.0)
 
 
-BASES: dict[str, Callable[..., Base]] = {
-    "relu": relu,
-    "tanh": tanh,
-    "sigmoid": sigmoid,
-    "gelu": gelu,
-    "gelu_tanh": _gelu_tanh,
-    "silu": silu,
-    "mish": mish,
-    "elu": elu,
-    "selu": selu,
-    "celu": celu,
-    "leaky_relu": leaky_relu,
-    "softplus": softplus,
-    "softsign": softsign,
-    "hardswish": hardswish,
-    "hardtanh": hardtanh,
-    "relu6": relu6,
-    "sin": sin,
-    "identity": identity,
-}
+BASES: Registry[Callable[..., Base]] = Registry(
+    "base",
+    {
+        "relu": relu,
+        "tanh": tanh,
+        "sigmoid": sigmoid,
+        "gelu": gelu,
+        "gelu_tanh": _gelu_tanh,
+        "silu": silu,
+        "mish": mish,
+        "elu": elu,
+        "selu": selu,
+        "celu": celu,
+        "leaky_relu": leaky_relu,
+        "softplus": softplus,
+        "softsign": softsign,
+        "hardswish": hardswish,
+        "hardtanh": hardtanh,
+        "relu6": relu6,
+        "sin": sin,
+        "identity": identity,
+    },
+    plugins=False,
+)
+"""The built-in bases: what makes each of its arguments."""
 
-# Torch's module of each base, with the attributes that are the base's arguments.
 MODULES: dict[type[nn.Module], tuple[str, tuple[str, ...]]] = {
     nn.ReLU: ("relu", ()),
     nn.Tanh: ("tanh", ()),
@@ -230,15 +257,22 @@ MODULES: dict[type[nn.Module], tuple[str, tuple[str, ...]]] = {
     nn.ReLU6: ("relu6", ()),
     nn.Identity: ("identity", ()),
 }
+"""Torch's module of each base: the base's name, and the attributes that are its arguments."""
 
-# Torch's functions of each base. Their keyword arguments, if any, are the base's arguments too.
-FUNCTIONS: dict[Callable[..., Any], str] = {
-    function: name
-    for name in BASES
-    for namespace in (F, torch, torch.Tensor)
-    for attribute in (name, name + "_")
-    if callable(function := getattr(namespace, attribute, None))
-}
+
+def _functions() -> dict[Callable[..., Any], str]:
+    found: dict[Callable[..., Any], str] = {}
+    for name in BASES:
+        for namespace in (F, torch, torch.Tensor):
+            for attribute in (name, name + "_"):
+                function = getattr(namespace, attribute, None)
+                if callable(function):
+                    found[function] = name
+    return found
+
+
+FUNCTIONS = _functions()
+"""Torch's functions of each base. Their keyword arguments, if any, are the base's arguments too."""
 
 
 def bases() -> tuple[str, ...]:
@@ -248,13 +282,12 @@ def bases() -> tuple[str, ...]:
 
 def make_base(name: str, *args: Any, **kwargs: Any) -> Base:
     """The built-in base of that name, with the arguments of torch's module or function of that name."""
-    if name not in BASES:
-        raise ValueError(f"unknown base {name!r}{did_you_mean(name, BASES)}; known: {', '.join(BASES)}")
+    make = BASES.get(name)
     try:
-        arguments = inspect.signature(BASES[name]).bind(*args, **kwargs).args
+        arguments = inspect.signature(make).bind(*args, **kwargs).args
     except TypeError as error:
         raise ValueError(f"base {name!r}: {error}") from None
-    return replace(BASES[name](*arguments), name=name, arguments=arguments)
+    return replace(make(*arguments), name=name, arguments=arguments)
 
 
 def as_base(base: "str | type[nn.Module] | Callable[[Tensor], Tensor] | Base", lipschitz: float | None = None) -> Base:
@@ -283,11 +316,6 @@ def module_base(module: nn.Module) -> Base:
     """The `Base` of one of torch's activation modules, with that module's own settings."""
     name, attributes = MODULES[type(module)]
     return make_base(name, *(getattr(module, attribute) for attribute in attributes))
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name.lower(), known, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def _with_lipschitz(base: Base, lipschitz: float) -> Base:

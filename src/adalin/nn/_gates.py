@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from adalin.nn._bases import did_you_mean
+from adalin._registry import Registry, UnknownNameError
 
 Gate = Callable[[Tensor], Tensor]
 
@@ -58,17 +58,20 @@ def none(r: Tensor) -> Tensor:
     return torch.ones_like(r)
 
 
-GATES: dict[str, Gate] = {"cosine": cosine, "linear": linear, "quadratic": quadratic, "none": none}
+GATES: Registry[Gate] = Registry(
+    "gate", {"cosine": cosine, "linear": linear, "quadratic": quadratic, "none": none}, plugins=False
+)
+"""Gates by name."""
 
 
 def as_gate(gate: str | Gate) -> Gate:
     """The gate that a name stands for; a callable of r stands for itself."""
     if callable(gate):
         return gate
-    if not isinstance(gate, str) or gate not in GATES:
-        hint = did_you_mean(str(gate), GATES)
-        raise ValueError(f"unknown gate {gate!r}{hint}; known: {', '.join(GATES)}, or a callable")
-    return GATES[gate]
+    try:
+        return GATES.get(gate)
+    except UnknownNameError as error:
+        raise ValueError(f"{error}, or a callable") from None
 
 
 def gate_name(gate: Gate) -> str:

@@ -1,5 +1,6 @@
 """Parameter groups that keep alpha out of weight decay."""
 
+import math
 from typing import Any
 
 from torch import nn
@@ -20,6 +21,11 @@ def param_groups(model: nn.Module, weight_decay: float, **options: Any) -> list[
         >>> [(len(g["params"]), g["weight_decay"]) for g in optimizer.param_groups]
         [(4, 0.1), (1, 0.0)]
     """
+    if not isinstance(model, nn.Module):
+        hint = ": give its .model" if isinstance(getattr(model, "model", None), nn.Module) else ""
+        raise TypeError(f"param_groups needs an nn.Module, not {type(model).__name__}{hint}")
+    if not (isinstance(weight_decay, int | float) and math.isfinite(weight_decay) and weight_decay >= 0):
+        raise ValueError(f"weight_decay must be a finite number >= 0, not {weight_decay!r}")
     weights, alphas = split_parameters(model)
     groups = [
         {"params": weights, "weight_decay": weight_decay, **options},

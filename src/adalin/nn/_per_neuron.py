@@ -1,5 +1,6 @@
 """What layers with one learnable number per neuron share: the axis, the width, and how these are inferred."""
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any, SupportsIndex
@@ -10,6 +11,15 @@ from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parameter import UninitializedParameter
 
 Init = float | Callable[[Tensor], Any]
+
+MOST_NEURONS = 2**31 - 1
+"""A width beyond this is a mistake, which would end in an error about memory."""
+
+
+def check_init(init: object) -> None:
+    """Raises ValueError unless alphas can begin so."""
+    if not (init is None or callable(init) or (isinstance(init, int | float) and math.isfinite(init))):
+        raise ValueError(f"init must be a finite number or a callable that fills a tensor, not {init!r}")
 
 
 class PerNeuron(LazyModuleMixin, nn.Module):
@@ -37,8 +47,9 @@ class PerNeuron(LazyModuleMixin, nn.Module):
         else:
             nn.Module.__init__(self)
             dim = 1 if dim is None else dim
-        if not (init is None or callable(init) or isinstance(init, int | float)):
-            raise ValueError(f"init must be a number or a callable that fills a tensor, not {init!r}")
+        check_init(init)
+        if not (dim is None or isinstance(dim, SupportsIndex)):
+            raise ValueError(f"dim must be the number of an axis, not {dim!r}")
         self.dim = dim
         self.init = init
         # Drawn now, so that a copy made before the first forward (a target network) gets the same alphas.
@@ -52,9 +63,11 @@ class PerNeuron(LazyModuleMixin, nn.Module):
         elif lazy:
             self.alpha = UninitializedParameter(device=device, dtype=dtype)  # type: ignore[call-arg, assignment]
         else:
-            if not isinstance(num_parameters, SupportsIndex) or operator.index(num_parameters) < 1:
-                raise ValueError(f"num_parameters must be a positive integer, not {num_parameters!r}")
-            self.alpha = nn.Parameter(torch.empty(operator.index(num_parameters), device=device, dtype=dtype))
+            count = operator.index(num_parameters) if isinstance(num_parameters, SupportsIndex) else 0
+            if not 1 <= count <= MOST_NEURONS:
+                limit = f" up to {MOST_NEURONS:,}" if count > MOST_NEURONS else ""
+                raise ValueError(f"num_parameters must be a positive integer{limit}, not {num_parameters!r}")
+            self.alpha = nn.Parameter(torch.empty(count, device=device, dtype=dtype))
             self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -64,6 +77,7 @@ class PerNeuron(LazyModuleMixin, nn.Module):
 
     def initialize_parameters(self, input: Tensor) -> None:
         """Infer the axis and the width from the first input."""
+        self._check_input(input)
         if self.dim is None:
             self.dim = -1 if input.dim() == 3 else 1
         if self.has_uninitialized_params():
@@ -77,6 +91,7 @@ class PerNeuron(LazyModuleMixin, nn.Module):
 
     def alpha_like(self, x: Tensor) -> Tensor:
         """alpha with one axis for each of x's, so that it broadcasts along the neurons."""
+        self._check_input(x)
         # Size.numel is an int even while torch.jit traces, which makes a tensor of every other size.
         shape, count = [1] * x.dim(), self.alpha.shape.numel()
         if count != 1:
@@ -93,6 +108,10 @@ class PerNeuron(LazyModuleMixin, nn.Module):
     def extra_repr(self) -> str:
         count = "?" if self.has_uninitialized_params() else self.alpha.numel()
         return f"num_parameters={count}, dim={self.dim}"
+
+    def _check_input(self, x: object) -> None:
+        if not isinstance(x, Tensor):
+            raise TypeError(f"the input of {type(self).__name__} must be a tensor, not {type(x).__name__}")
 
     def _axis(self, x: Tensor) -> int:
         if x.dim() == 1:  # one sample without its batch axis

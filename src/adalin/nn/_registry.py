@@ -1,30 +1,38 @@
 """Activations by name, for command lines and configs."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from torch import Tensor, nn
 
+from adalin._registry import Registry, check_entry
 from adalin.nn._adalin import AdaLin
-from adalin.nn._bases import BASES, MODULES, Base, did_you_mean, make_base
+from adalin.nn._bases import BASES, MODULES, Base, make_base
 from adalin.nn._concatenated import Concatenated, CReLU, DeepFourier
 from adalin.nn._interpolation import Interpolation
 from adalin.nn._per_neuron import PerNeuron
 
+Option = str | bool | int | float
+"""Value of an option that a text can set."""
+
 
 @dataclass(frozen=True)
 class ActivationEntry:
-    """An entry of the registry."""
+    """A registered activation."""
 
     build: Callable[..., nn.Module]
     """(num_parameters, dim, **options) -> the layer; either of the two may be None."""
     summary: str
+    """One line about it."""
     expansion: int = 1
-    """How many outputs each neuron has: the next layer's input is this many times as wide."""
+    """Outputs per neuron: the next layer's input is this many times as wide."""
     paper: str = ""
+    """Where it comes from."""
+    options: Mapping[str, Option] = field(default_factory=dict)
+    """Options of `build` that a method's text can set, as in `interpolation:base=tanh`, with their defaults."""
 
 
 class Fixed(nn.Module):
@@ -60,10 +68,9 @@ def make_activation(
         LeakyReLU(negative_slope=0.7)
     """
     if isinstance(activation, str):
-        if activation not in _REGISTRY:
-            known = ", ".join(_REGISTRY)
-            raise ValueError(f"unknown activation {activation!r}{did_you_mean(activation, _REGISTRY)}; known: {known}")
-        return _REGISTRY[activation].build(num_parameters, dim, **options)
+        return ACTIVATIONS.get(activation).build(num_parameters, dim, **options)
+    if not callable(activation):
+        raise TypeError(f"an activation is a registered name, a class or a callable, not {activation!r}")
     if isinstance(activation, type) and issubclass(activation, PerNeuron):
         options = {"num_parameters": num_parameters, "dim": dim, **options}
     elif isinstance(activation, type) and issubclass(activation, Concatenated) and dim is not None:
@@ -73,16 +80,30 @@ def make_activation(
 
 def activations() -> Mapping[str, ActivationEntry]:
     """Every registered activation by name."""
-    return MappingProxyType(_REGISTRY)
+    return ACTIVATIONS.listing()
 
 
 def register_activation(
-    name: str, build: Callable[..., nn.Module], summary: str, *, expansion: int = 1, paper: str = ""
+    name: str,
+    build: Callable[..., nn.Module],
+    summary: str,
+    *,
+    expansion: int = 1,
+    paper: str = "",
+    options: Mapping[str, Option] | None = None,
 ) -> None:
-    """Make an activation known by name; `build(num_parameters, dim, **options)` returns the layer."""
-    if name in _REGISTRY:
-        raise ValueError(f"an activation named {name!r} is registered already")
-    _REGISTRY[name] = ActivationEntry(build, summary, expansion, paper)
+    """Make an activation known by name; `build(num_parameters, dim, **options)` returns the layer.
+
+    It is a method too, whose text sets `options`, given with their defaults.
+    """
+    check_entry("an activation", build, summary)
+    if not isinstance(expansion, int) or expansion < 1:
+        raise ValueError(f"the expansion of an activation must be a whole number >= 1, not {expansion!r}")
+    options = dict(options or {})
+    for option, default in options.items():
+        if not (isinstance(option, str) and option.isidentifier() and isinstance(default, Option)):
+            raise ValueError(f"option {option!r} of an activation needs a default: a text, a number or a bool")
+    ACTIVATIONS.register(name, ActivationEntry(build, summary, expansion, paper, MappingProxyType(options)))
 
 
 def _fixed(name: str, num_parameters: int | None, dim: int | None, inplace: bool = False, **options: Any) -> nn.Module:
@@ -103,6 +124,7 @@ def _concatenated(
     return layer() if dim is None else layer(dim=dim)
 
 
+ADALIN = "Razavi Rohani et al. 2025"
 PAPERS = {
     "relu": "Nair & Hinton 2010",
     "gelu": "Hendrycks & Gimpel 2016",
@@ -112,31 +134,48 @@ PAPERS = {
     "elu": "Clevert et al. 2016",
     "selu": "Klambauer et al. 2017",
     "celu": "Barron 2017",
-    "leaky_relu": "Maas et al. 2013",
+    "leaky_relu": "Maas et al. 2013; Lillo & Cheney 2026",
     "hardswish": "Howard et al. 2019",
 }
-ADALIN = "Razavi Rohani et al. 2025"
 
-_REGISTRY: dict[str, ActivationEntry] = {}
+ACTIVATIONS: Registry[ActivationEntry] = Registry("activation")
 for _name in BASES:
     register_activation(_name, partial(_fixed, _name), f"{_name}, fixed", paper=PAPERS.get(_name, ""))
 register_activation("linear", partial(_fixed, "identity"), "no activation: a deep linear network")
-register_activation("adalin", partial(_per_neuron, AdaLin, {}), "AdaLin on ReLU, or on base=...", paper=ADALIN)
+register_activation(
+    "adalin",
+    partial(_per_neuron, AdaLin, {}),
+    "AdaLin: a learned linear term where the base saturates",
+    paper=ADALIN,
+    options={"base": "relu", "gate": "cosine"},
+)
 for _name in BASES:
     _build = partial(_per_neuron, AdaLin, {"base": _name})
-    register_activation(f"adalin-{_name}", _build, f"AdaLin on {_name}", paper=ADALIN)
+    register_activation(f"adalin-{_name}", _build, f"AdaLin on {_name}", paper=ADALIN, options={"gate": "cosine"})
 register_activation(
     "prelu",
     partial(_per_neuron, AdaLin, {"init": 0.25}),
-    "PReLU with its usual first slope, 0.25",
+    "PReLU, one slope per neuron from 0.25",
     paper="He et al. 2015",
 )
 register_activation(
-    "interpolation", partial(_per_neuron, Interpolation, {}), "learned mix of a base and the identity", paper=ADALIN
+    "interpolation",
+    partial(_per_neuron, Interpolation, {}),
+    "s x + (1 - s) phi(x), s learned per neuron",
+    paper=ADALIN,
+    options={"base": "relu"},
 )
 register_activation(
-    "crelu", partial(_concatenated, CReLU), "[relu(x), relu(-x)]", expansion=2, paper="Shang et al. 2016"
+    "crelu",
+    partial(_concatenated, CReLU),
+    "[relu(x), relu(-x)]",
+    expansion=2,
+    paper="Shang et al. 2016; Abbas et al. 2023",
 )
 register_activation(
-    "fourier", partial(_concatenated, DeepFourier), "[sin(x), cos(x)]", expansion=2, paper="Lewandowski et al. 2024"
+    "fourier",
+    partial(_concatenated, DeepFourier),
+    "deep Fourier features, [sin(x), cos(x)]",
+    expansion=2,
+    paper="Lewandowski et al. 2024",
 )

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from adalin.data._digits import SHA256 as DIGITS
-from adalin.methods import Method
-from adalin.methods._activations import AdaLin, NoGate
+from adalin.methods import Activation, Method
 from adalin.report._statistics import LEAST_TASKS
 from adalin.report._summary import SWEEP_SEEDS, Summary, Values
 from adalin.report._verdict import SMALLER
@@ -127,8 +126,8 @@ def _scale(summary: Summary) -> tuple[Any, ...]:
 def _canonical(text: str) -> str:
     """`no-gate` and `adalin:gate=none` are the same network."""
     method = Method.parse(text)
-    if isinstance(method.activation, NoGate):
-        method = replace(method, activation=AdaLin(base=method.activation.base, gate="none"))
+    if method.activation.name == "no-gate":
+        method = replace(method, activation=Activation("adalin", **method.activation.options, gate="none"))
     return str(method)
 
 

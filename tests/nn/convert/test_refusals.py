@@ -1,6 +1,8 @@
 """What convert refuses, and what it says."""
 
+import math
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -110,6 +112,28 @@ def test_what_cannot_be_converted_is_refused_with_the_way_out() -> None:
         convert(nn.DataParallel(mlp()))
     with pytest.raises(TypeError, match=r"convert takes an nn.Module, not function"):
         convert(F.relu)  # type: ignore[arg-type]
+
+
+def test_a_module_that_contains_itself_is_refused() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU()))
+    model[1].add_module("up", model)
+    with pytest.raises(ValueError, match=r"^Sequential cannot be converted: its module '1\.up' contains itself$"):
+        convert(model)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"init": math.nan}, r"^init must be a finite number or a callable that fills a tensor, not nan$"),
+        ({"gate": "cosin"}, r"^unknown gate 'cosin' \(did you mean 'cosine'\?\); known: "),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_before_anything_changes(options: Any, expected: str) -> None:
+    relu = nn.ReLU()
+    model = nn.Sequential(nn.Linear(2, 2), relu, nn.Linear(2, 2), relu, nn.Linear(2, 2))
+    with pytest.raises(ValueError, match=expected):
+        convert(model, **options)
+    assert model[1] is model[3] is relu
 
 
 @dynamo_noise

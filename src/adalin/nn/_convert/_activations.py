@@ -56,7 +56,7 @@ def of_node(node: fx.Node) -> Nonlinearity | None:
     name = FUNCTIONS.get(function)  # type: ignore[arg-type]
     if name is None:
         return None
-    known = list(inspect.signature(BASES[name]).parameters)
+    known = list(inspect.signature(BASES.get(name)).parameters)
     given = dict(zip([*known, "inplace"], node.args[1:], strict=False)) | dict(node.kwargs)
     given.pop("input", None)
     inplace = bool(given.pop("inplace", False)) or getattr(function, "__name__", "").endswith("_")

@@ -18,8 +18,8 @@ from adalin.nn._convert._inplace import escapes, is_aliased
 from adalin.nn._convert._install import install, redirect
 from adalin.nn._convert._network import TRANSFORMER_LAYERS, Call, Network
 from adalin.nn._convert._report import Conversion, Site
-from adalin.nn._gates import Gate
-from adalin.nn._per_neuron import Init
+from adalin.nn._gates import Gate, as_gate
+from adalin.nn._per_neuron import Init, check_init
 
 Patterns = str | Iterable[str] | None
 
@@ -66,6 +66,8 @@ def convert(
         100 alphas added to 79,510 parameters (+0.13 %)
     """
     _refuse(model)
+    check_init(init)
+    gate = as_gate(gate)
     if granularity not in ("neuron", "layer", "network"):
         raise ValueError(f"granularity must be 'neuron', 'layer' or 'network', not {granularity!r}")
     if not inplace:
@@ -145,6 +147,8 @@ def _refuse(model: nn.Module) -> None:
     if not isinstance(model, nn.Module):
         raise TypeError(f"convert takes an nn.Module, not {type(model).__name__}")
     name = type(model).__name__
+    if (path := _path_into_itself(model)) is not None:
+        raise ValueError(f"{name} cannot be converted: its module {path!r} contains itself")
     if any(hasattr(module, "_orig_mod") or module._compiled_call_impl for module in model.modules()):
         raise ValueError(f"{name} is compiled: convert the model before torch.compile")
     if isinstance(model, torch.jit.ScriptModule):
@@ -153,6 +157,24 @@ def _refuse(model: nn.Module) -> None:
         raise ValueError(f"{name} wraps the model: convert the model before wrapping it")
     if (activation := of_module(model)) is not None:
         raise ValueError(f"{name} is itself an activation: use AdaLin({activation.name!r}) in its place")
+
+
+def _path_into_itself(model: nn.Module) -> str | None:
+    """Where a module is that is also one of those around it."""
+    done: set[nn.Module] = set()
+
+    def search(module: nn.Module, path: tuple[str, ...], around: frozenset[nn.Module]) -> str | None:
+        if module in around:
+            return ".".join(path)
+        if module not in done:
+            for name, child in module.named_children():
+                found = search(child, (*path, name), around | {module})
+                if found is not None:
+                    return found
+            done.add(module)
+        return None
+
+    return search(model, (), frozenset())
 
 
 def _refuse_untraceable(network: Network, only: list[str], skip: list[str]) -> None:

@@ -2,8 +2,7 @@
 
     srank = min { k : sum_{i <= k} sigma_i >= 0.99 * sum_i sigma_i },   sigma_1 >= sigma_2 >= ...
 
-Kumar et al. 2021, "Implicit Under-Parameterization Inhibits Data-Efficient Deep RL", with delta = 0.01; here of the
-features, i.e. the (data, units) outputs of the last hidden activation. Razavi Rohani et al. 2025 plot it as "SRank".
+Kumar et al. 2021, "Implicit Under-Parameterization Inhibits Data-Efficient Deep RL", with delta = 0.01.
 """
 
 import math
@@ -12,11 +11,22 @@ import torch
 from torch import Tensor
 
 from adalin.metrics._probe import Probe
+from adalin.metrics._registry import metric
 
 SHARE = 0.99
 
 
+@metric(
+    "srank",
+    "effective rank of the last hidden layer's features",
+    paper="Kumar et al. 2021",
+    needs={"inputs", "units"},
+)
 def srank(probe: Probe) -> float | None:
+    """srank of the features, i.e. the (data, units) outputs of the last hidden activation.
+
+    Razavi Rohani et al. 2025 plot it as "SRank".
+    """
     return None if probe.features is None else srank_of(probe.features)
 
 
