@@ -20,8 +20,7 @@ from adalin import AdaLin
 from adalin.data import BUNDLED, Dataset, load
 from adalin.methods import Method
 from adalin.models import make_model
-from adalin.streams import Task
-from adalin.streams._stream import Scaling
+from adalin.streams import Scaling, Task
 from adalin.training import Hardware, Run, RunFolder
 from adalin.training._gram import Gram
 from adalin.training._manifest import manifest

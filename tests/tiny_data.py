@@ -89,12 +89,12 @@ TINY = {"mnist": mnist(), "cifar10": cifar10(), "cifar100": cifar100()}
 def take_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
     """The catalogue with the sizes and hashes of the tiny data sets."""
     for name, tiny in TINY.items():
-        entry = _catalogue.CATALOGUE[name]
+        entry = _catalogue.CATALOGUE.get(name)
         files = tuple(shrunk(file, tiny) for file in entry.format.files)
         parts = {"files": files} if name == "mnist" else {"train": files[:-1], "test": files[-1:]}
         downloads = {path: md5(content) for path, content in tiny.downloads.items()}
         changed = replace(entry, sha256=tiny.sha256, format=replace(entry.format, **parts), downloads=downloads)
-        monkeypatch.setitem(_catalogue.CATALOGUE, name, changed)
+        monkeypatch.setitem(_catalogue.CATALOGUE._entries, name, changed)
 
 
 def shrunk(file, tiny: Tiny):

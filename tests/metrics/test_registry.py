@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import metrics_oracle
-from adalin.metrics import NEEDS, Probe, measure, metric, metrics, register_metric
+from adalin.metrics import NEEDS, Probe, measure, metrics, register_metric
 from registries import forget_later
 
 
@@ -43,17 +43,17 @@ def test_per_neuron_values_have_7_significant_digits(probe):
 
 @pytest.mark.usefixtures("registry")
 def test_an_own_metric_may_return_tensors_and_numbers_that_json_lacks(probe):
-    register_metric("mine", lambda probe: {"a": torch.tensor([1.0, math.inf]), "b": (math.nan, 2, None)}, "my own")
+    register_metric("mine", "my own")(lambda probe: {"a": torch.tensor([1.0, math.inf]), "b": (math.nan, 2, None)})
     assert metrics()["mine"].paper == ""
     assert measure(probe, ["mine"]) == {"mine": {"a": [1.0, None], "b": [None, 2, None]}}
     assert list(measure(probe))[-1] == "mine"
-    register_metric("numpys", lambda probe: [np.float32(0.1), np.arange(2.0), np.float64("nan")], "NumPy's")
+    register_metric("numpys", "NumPy's")(lambda probe: [np.float32(0.1), np.arange(2.0), np.float64("nan")])
     assert measure(probe, ["numpys"]) == {"numpys": [0.1, [0.0, 1.0], None]}
 
 
 def test_a_name_that_is_taken_is_refused():
     with pytest.raises(ValueError, match=r"^a metric named 'srank' is registered already$"):
-        register_metric("srank", lambda probe: 0.0, "another")
+        register_metric("srank", "another")(nothing)
 
 
 def test_an_unknown_name_gets_a_suggestion(probe):
@@ -105,9 +105,9 @@ def test_needs_are_all_that_a_metric_looks_at(probe, monkeypatch):
 
 @pytest.mark.usefixtures("registry")
 def test_a_metric_of_ones_own_needs_everything_unless_it_says_less(probe):
-    register_metric("mine", lambda probe: 1.0, "my own")
+    register_metric("mine", "my own")(lambda probe: 1.0)
 
-    @metric("rows", "how many inputs there are", needs={"inputs"})
+    @register_metric("rows", "how many inputs there are", needs={"inputs"})
     def rows(probe):
         return len(probe.inputs)
 
@@ -125,20 +125,21 @@ def nothing(probe):
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("task", nothing, "x"), "^a metric cannot be named 'task': rows have a field of that name$"),
-        (("seed", nothing, "x"), "^a metric cannot be named 'seed': rows have a field of that name$"),
-        (("=cmd()", nothing, "x"), r"^a metric's name is made of letters, .*: not '=cmd\(\)'$"),
-        (("a\nb", nothing, "x"), "^a metric's name is made of letters, .*: not 'a\\\\nb'$"),
-        ((None, nothing, "x"), "^a metric's name is made of letters, .*: not None$"),
-        (("mine", None, "x"), "^a metric needs a callable that makes it, not None$"),
-        (("mine", nothing, None), "^a metric needs a summary of one line, not None$"),
-        (("mine", nothing, "a\nb"), "^a metric needs a summary of one line, not 'a\\\\nb'$"),
+        (("task", "x", nothing), "^a metric cannot be named 'task': rows have a field of that name$"),
+        (("seed", "x", nothing), "^a metric cannot be named 'seed': rows have a field of that name$"),
+        (("=cmd()", "x", nothing), r"^a metric's name is made of letters, .*: not '=cmd\(\)'$"),
+        (("a\nb", "x", nothing), "^a metric's name is made of letters, .*: not 'a\\\\nb'$"),
+        ((None, "x", nothing), "^a metric's name is made of letters, .*: not None$"),
+        (("mine", "x", None), "^a metric needs a callable that makes it, not None$"),
+        (("mine", None, nothing), "^a metric needs a summary of one line, not None$"),
+        (("mine", "a\nb", nothing), "^a metric needs a summary of one line, not 'a\\\\nb'$"),
     ],
 )
 def test_nonsense_is_refused_when_it_is_registered(arguments, expected):
     before = list(metrics())
+    name, summary, compute = arguments
     with pytest.raises(ValueError, match=expected) as error:
-        register_metric(*arguments)
+        register_metric(name, summary)(compute)
     assert "\n" not in str(error.value)
     assert list(metrics()) == before
 
@@ -146,7 +147,7 @@ def test_nonsense_is_refused_when_it_is_registered(arguments, expected):
 @pytest.mark.parametrize("needs", [{"label"}, "labels"])
 def test_needs_that_no_probe_knows_are_refused(needs):
     with pytest.raises(ValueError, match=r"^the needs of a metric are a set of gradient, inputs, .*, not "):
-        register_metric("mine", nothing, "x", needs=needs)
+        register_metric("mine", "x", needs=needs)(nothing)
 
 
 def test_the_table_of_metrics_cannot_be_changed_by_accident():

@@ -28,7 +28,7 @@ def test_metrics_that_draw_random_numbers_change_no_weights(
     before = train(runs, tmp_path / "before")
     with monkeypatch.context() as patch:
         forget_later(patch)
-        register_metric("draw", draw, "draws")
+        register_metric("draw", "draws")(draw)
         with_draws = train(runs, tmp_path / "with draws")
         METRICS._entries.clear()
         without = train(runs, tmp_path / "without")

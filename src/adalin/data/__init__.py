@@ -1,9 +1,24 @@
 """The images that streams are made of: found on disk, checked by SHA-256, and loaded as tensors."""
 
+from adalin.data._augment import augment
 from adalin.data._catalogue import datasets
 from adalin.data._dataset import DataError, Dataset
+from adalin.data._digits import DIGITS_SHA256
 from adalin.data._fetch import fetch
 from adalin.data._load import Report, load, verify
 from adalin.data._where import BUNDLED, Location, where
 
-__all__ = ["BUNDLED", "DataError", "Dataset", "Location", "Report", "datasets", "fetch", "load", "verify", "where"]
+__all__ = [
+    "BUNDLED",
+    "DIGITS_SHA256",
+    "DataError",
+    "Dataset",
+    "Location",
+    "Report",
+    "augment",
+    "datasets",
+    "fetch",
+    "load",
+    "verify",
+    "where",
+]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from adalin._registry import Registry, UnknownNameError
 from adalin.data._cifar import Cifar
 from adalin.data._dataset import DataError, Parts
 from adalin.data._files import Candidate, File
@@ -22,30 +23,34 @@ class Format(Protocol):
 
 @dataclass(frozen=True)
 class Entry:
+    """A data set that is known."""
+
     title: str
     summary: str
     classes: int
     sha256: str
-    """Of the decoded content, as in `Dataset`."""
+    """Hash of the decoded content, as in `Dataset`."""
     format: Format
     downloads: Mapping[str, str]
-    """What fetch gets, by its path below the data folder, with its published MD5."""
+    """Published MD5 of each file that fetch gets, by its path below the data folder."""
     pickles: tuple[str, ...] = ()
-    """Names that say that only torchvision's version is there."""
+    """Names that are there if only torchvision's version is."""
 
 
 def datasets() -> Mapping[str, str]:
     """The data sets by name, each with a line about it."""
-    return {name: entry.summary for name, entry in CATALOGUE.items()}
+    return {name: entry.summary for name, entry in CATALOGUE.listing().items()}
 
 
 def entry_of(name: str) -> Entry:
-    if name not in CATALOGUE:
-        raise DataError(f"unknown data set {name!r}; known: {', '.join(CATALOGUE)}")
-    return CATALOGUE[name]
+    """The entry of a name; raises `DataError`."""
+    try:
+        return CATALOGUE.get(name)
+    except UnknownNameError as error:
+        raise DataError(str(error)) from None
 
 
-CATALOGUE: dict[str, Entry] = {
+_ENTRIES = {
     "mnist": Entry(
         title="MNIST",
         summary="60,000 + 10,000 handwritten digits, 28 x 28, 10 classes; 5,000 of them are bundled",
@@ -103,3 +108,5 @@ CATALOGUE: dict[str, Entry] = {
         pickles=("cifar-100-python", "cifar-100-python.tar.gz"),
     ),
 }
+
+CATALOGUE: Registry[Entry] = Registry("data set", _ENTRIES, plugins=False)

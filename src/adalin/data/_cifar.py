@@ -26,7 +26,7 @@ class Cifar:
     train: tuple[File, ...]
     test: tuple[File, ...]
     label_bytes: int
-    """Of these the last one is used: CIFAR-100's records start with the coarse label, then the fine one."""
+    """Labels per record. The last is used: CIFAR-100's records start with the coarse label, then the fine one."""
 
     @property
     def files(self) -> tuple[File, ...]:

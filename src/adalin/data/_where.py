@@ -37,7 +37,7 @@ def where(folder: str | Path | None = None) -> Location:
     if str(path) == BUNDLED:
         return Location(digits_path().parent, f"{BUNDLED}, {chosen_by}", {"5,000 digits of mnist": (digits_path(),)})
     found = {}
-    for name, entry in CATALOGUE.items():
+    for name, entry in CATALOGUE.listing().items():
         with suppress(DataError, OSError):  # incomplete or unreadable is not there
             files = find(entry.format.candidates(path))
             if files:

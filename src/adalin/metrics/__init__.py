@@ -4,7 +4,7 @@ from adalin.metrics import _performance, _rank, _units, _weights  # noqa: F401, 
 from adalin.metrics._activations import register_hidden_activation
 from adalin.metrics._probe import NEEDS, Probe
 from adalin.metrics._recorder import Layer
-from adalin.metrics._registry import Metric, measure, metric, metrics, register_metric
+from adalin.metrics._registry import Metric, measure, metrics, register_metric
 
 __all__ = [
     "NEEDS",
@@ -12,7 +12,6 @@ __all__ = [
     "Metric",
     "Probe",
     "measure",
-    "metric",
     "metrics",
     "register_hidden_activation",
     "register_metric",

@@ -3,14 +3,11 @@
 import torch
 
 from adalin.metrics._probe import Probe, norm
-from adalin.metrics._registry import metric
+from adalin.metrics._registry import register_metric
 
 
-@metric(
-    "online_accuracy",
-    "mean batch accuracy before the update",
-    paper="Kumar et al. 2023",
-    needs={"labels", "online"},
+@register_metric(
+    "online_accuracy", "mean batch accuracy before the update", paper="Kumar et al. 2023", needs={"labels", "online"}
 )
 def online_accuracy(probe: Probe) -> float | None:
     """The mean over a task's batches of the accuracy on a batch *before* the update with it.
@@ -23,19 +20,19 @@ def online_accuracy(probe: Probe) -> float | None:
     return probe.online_accuracy
 
 
-@metric("train_accuracy", "accuracy on the training data at the task's end", needs={"inputs", "labels"})
+@register_metric("train_accuracy", "accuracy on the training data at the task's end", needs={"inputs", "labels"})
 def train_accuracy(probe: Probe) -> float:
     """Accuracy on the probe's training images at the end of the task, in eval mode."""
     return probe.accuracy
 
 
-@metric("test_accuracy", "accuracy on the test set at the task's end", needs={"labels", "test"})
+@register_metric("test_accuracy", "accuracy on the test set at the task's end", needs={"labels", "test"})
 def test_accuracy(probe: Probe) -> float | None:
     """Accuracy on the task's test set at the end of the task, in eval mode; null for a task without one."""
     return probe.test_accuracy
 
 
-@metric("seen_test_accuracy", "the same on classes that have been trained", needs={"labels", "test"})
+@register_metric("seen_test_accuracy", "the same on classes that have been trained", needs={"labels", "test"})
 def seen_test_accuracy(probe: Probe) -> float | None:
     """Accuracy among the classes that the task's training data has, on those of the test images that are of them.
 
@@ -51,13 +48,15 @@ def seen_test_accuracy(probe: Probe) -> float | None:
     return (answers == labels[seen]).double().mean().item()
 
 
-@metric("loss", "mean cross-entropy on the training data at the task's end", needs={"inputs", "labels"})
+@register_metric("loss", "mean cross-entropy on the training data at the task's end", needs={"inputs", "labels"})
 def loss(probe: Probe) -> float:
     """Mean cross-entropy in nats on the probe's training images at the end of the task, in eval mode."""
     return probe.loss
 
 
-@metric("gradient_norm", "L2 norm of the loss's gradient", paper="Abbas et al. 2023", needs={"labels", "gradient"})
+@register_metric(
+    "gradient_norm", "L2 norm of the loss's gradient", paper="Abbas et al. 2023", needs={"labels", "gradient"}
+)
 def gradient_norm(probe: Probe) -> float:
     """L2 norm of the gradient of the mean cross-entropy over the task's training data.
 

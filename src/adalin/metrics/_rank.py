@@ -11,16 +11,13 @@ import torch
 from torch import Tensor
 
 from adalin.metrics._probe import Probe
-from adalin.metrics._registry import metric
+from adalin.metrics._registry import register_metric
 
 SHARE = 0.99
 
 
-@metric(
-    "srank",
-    "effective rank of the last hidden layer's features",
-    paper="Kumar et al. 2021",
-    needs={"inputs", "units"},
+@register_metric(
+    "srank", "effective rank of the last hidden layer's features", paper="Kumar et al. 2021", needs={"inputs", "units"}
 )
 def srank(probe: Probe) -> float | None:
     """srank of the features, i.e. the (data, units) outputs of the last hidden activation.

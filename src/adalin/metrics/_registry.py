@@ -39,26 +39,21 @@ METRICS: Registry[Metric] = Registry("metric")
 
 
 def register_metric(
-    name: str, compute: Compute, summary: str, *, paper: str = "", needs: Collection[str] = NEEDS
-) -> None:
-    """Make a metric known by name, so that every task's row has it.
+    name: str, summary: str, *, paper: str = "", needs: Collection[str] = NEEDS
+) -> Callable[[_Function], _Function]:
+    """Make a function a metric known by name, so that every task's row has it; a decorator.
 
     `needs` says what of a probe it looks at, so that probes without it are measured without this metric; by default
     all there is.
     """
-    check_entry("a metric", compute, summary)
-    if name in TAKEN:
-        raise ValueError(f"a metric cannot be named {name!r}: rows have a field of that name")
-    METRICS.register(name, Metric(name, summary, paper, _known(needs), compute))
-
-
-def metric(
-    name: str, summary: str, *, paper: str = "", needs: Collection[str] = NEEDS
-) -> Callable[[_Function], _Function]:
-    """`register_metric` as a decorator of the function that computes it."""
 
     def register(compute: _Function) -> _Function:
-        register_metric(name, compute, summary, paper=paper, needs=needs)
+        check_entry("a metric", compute, summary)
+        if name in TAKEN:
+            raise ValueError(f"a metric cannot be named {name!r}: rows have a field of that name")
+        if isinstance(needs, str) or not NEEDS.issuperset(needs):
+            raise ValueError(f"the needs of a metric are a set of {', '.join(sorted(NEEDS))}, not {needs!r}")
+        METRICS.register(name, Metric(name, summary, paper, frozenset(needs), compute))
         return compute
 
     return register
@@ -84,13 +79,6 @@ def measure(probe: Probe, names: Iterable[str] | None = None) -> dict[str, Any]:
         if missing:
             raise ValueError(f"metric {name!r} needs {', '.join(sorted(missing))}, which this probe does not have")
     return {name: _plain(entry.compute(probe)) for name, entry in METRICS.listing().items() if name in wanted}
-
-
-def _known(needs: Collection[str]) -> frozenset[str]:
-    unknown = set(needs) - NEEDS
-    if isinstance(needs, str) or unknown:
-        raise ValueError(f"the needs of a metric are a set of {', '.join(sorted(NEEDS))}, not {needs!r}")
-    return frozenset(needs)
 
 
 def _plain(value: Any) -> Any:

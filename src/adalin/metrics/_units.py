@@ -6,14 +6,16 @@ import torch
 from torch import Tensor
 
 from adalin.metrics._probe import Probe
-from adalin.metrics._registry import metric
+from adalin.metrics._registry import register_metric
 from adalin.nn import PerNeuron
 
-PAPER = "Razavi Rohani et al. 2025"
+OURS = "Razavi Rohani et al. 2025"
 TAU = 0.025
 
 
-@metric("sign_entropy", "entropy of the pre-activations' signs, in bits", paper=PAPER, needs={"inputs", "units"})
+@register_metric(
+    "sign_entropy", "entropy of the pre-activations' signs, in bits", paper=OURS, needs={"inputs", "units"}
+)
 def sign_entropy(probe: Probe) -> float | None:
     """How evenly the pre-activations of a neuron are spread over both sides of 0, in bits.
 
@@ -29,7 +31,9 @@ def sign_entropy(probe: Probe) -> float | None:
     return ((torch.special.entr(p) + torch.special.entr(1 - p)) / math.log(2)).mean().item()
 
 
-@metric("dormant", "share of units with next to no output", paper="Sokar et al. 2023", needs={"inputs", "units"})
+@register_metric(
+    "dormant", "share of units with next to no output", paper="Sokar et al. 2023", needs={"inputs", "units"}
+)
 def dormant(probe: Probe) -> float | None:
     """Share of dormant units: those that give next to nothing compared with the others of their layer.
 
@@ -48,7 +52,7 @@ def dormant(probe: Probe) -> float | None:
     return torch.cat([output <= TAU * output.mean() for output in outputs]).double().mean().item()
 
 
-@metric("alpha", "the learned alphas, per layer and neuron", paper=PAPER, needs={"inputs", "units"})
+@register_metric("alpha", "the learned alphas, per layer and neuron", paper=OURS, needs={"inputs", "units"})
 def alpha(probe: Probe) -> list[Tensor] | None:
     """The alphas of AdaLin (equation 2; figure "alpha and saturation"), as they are learned.
 
@@ -60,7 +64,7 @@ def alpha(probe: Probe) -> list[Tensor] | None:
     return list(alphas.values()) or None
 
 
-@metric("saturation", "mean gate g(x), per layer and neuron", paper=PAPER, needs={"inputs", "units"})
+@register_metric("saturation", "mean gate g(x), per layer and neuron", paper=OURS, needs={"inputs", "units"})
 def saturation(probe: Probe) -> list[Tensor | None] | None:
     """The mean of the gate g(x) = cos(pi/2 * |phi'(x)| / L) over the task's training data, per neuron.
 

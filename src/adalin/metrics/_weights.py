@@ -6,16 +6,13 @@ from torch import Tensor, nn
 
 from adalin.metrics._probe import Probe, norm
 from adalin.metrics._rank import srank_of
-from adalin.metrics._registry import metric
+from adalin.metrics._registry import register_metric
 from adalin.nn import split_parameters
 
+OURS = "Razavi Rohani et al. 2025"
 
-@metric(
-    "weight_norm",
-    "L2 norm of all weights and biases, without alphas",
-    paper="Razavi Rohani et al. 2025",
-    needs={"weights"},
-)
+
+@register_metric("weight_norm", "L2 norm of all weights and biases, without alphas", paper=OURS, needs={"weights"})
 def weight_norm(probe: Probe) -> float:
     """L2 norm of all the network's parameters but the alphas, i.e. of its weights and biases together.
 
@@ -27,12 +24,7 @@ def weight_norm(probe: Probe) -> float:
     return norm(weights(probe.model).values())
 
 
-@metric(
-    "layer_weight_norm",
-    "L2 norm of each layer's weights and biases",
-    paper="Razavi Rohani et al. 2025",
-    needs={"weights"},
-)
+@register_metric("layer_weight_norm", "L2 norm of each layer's weights and biases", paper=OURS, needs={"weights"})
 def layer_weight_norm(probe: Probe) -> dict[str, float]:
     """The weight norm of each layer by its name: weight and bias of one module together.
 
@@ -44,7 +36,7 @@ def layer_weight_norm(probe: Probe) -> dict[str, float]:
     return {name: norm(parameters) for name, parameters in layers.items()}
 
 
-@metric("weight_srank", "effective rank of each weight matrix", paper="Kumar et al. 2021", needs={"weights"})
+@register_metric("weight_srank", "effective rank of each weight matrix", paper="Kumar et al. 2021", needs={"weights"})
 def weight_srank(probe: Probe) -> list[float]:
     """srank of each weight matrix, in the model's order; kernels are flattened to (out, in * kh * kw).
 

@@ -1,6 +1,15 @@
 """Streams of tasks, and the benchmarks made of them."""
 
 from adalin.streams._benchmarks import Benchmark, benchmarks, get_benchmark, register_benchmark
-from adalin.streams._stream import SCALINGS, Stream, Task
+from adalin.streams._stream import SCALINGS, Scaling, Stream, Task
 
-__all__ = ["SCALINGS", "Benchmark", "Stream", "Task", "benchmarks", "get_benchmark", "register_benchmark"]
+__all__ = [
+    "SCALINGS",
+    "Benchmark",
+    "Scaling",
+    "Stream",
+    "Task",
+    "benchmarks",
+    "get_benchmark",
+    "register_benchmark",
+]

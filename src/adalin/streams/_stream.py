@@ -7,6 +7,7 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor
 
+from adalin._registry import Registry
 from adalin.data import Dataset
 
 
@@ -15,15 +16,15 @@ class Task:
     """The data of one task, in memory."""
 
     inputs: Tensor
-    """(images, ...), float32 unless `scale` makes it so."""
+    """Inputs (images, ...), float32 unless `scale` makes them so."""
     labels: Tensor
-    """int64 (images,)."""
+    """Classes of the inputs, int64 (images,)."""
     test: Callable[[], tuple[Tensor, Tensor]] | None = None
-    """Test inputs and labels, made when the task is over (they are often larger than what is trained on)."""
+    """Maker of the test inputs and labels, called when the task is over: they are often larger than the training's."""
     scale: Callable[[Tensor], Tensor] | None = None
-    """What makes floats of inputs that are pixels, as large data sets should be kept."""
+    """Function that makes floats of inputs that are pixels, as large data sets should be kept."""
     validation: Callable[[], tuple[Tensor, Tensor]] | None = None
-    """Inputs and labels that are neither trained on nor tested with, where there are some."""
+    """Maker of inputs and labels that are neither trained on nor tested with, where there are some."""
 
     def floats(self, inputs: Tensor) -> Tensor:
         """Some of the inputs, as the network gets them."""
@@ -34,9 +35,9 @@ class Stream(Protocol):
     """The tasks of one run. The same index always gives the same task."""
 
     shape: tuple[int, ...]
-    """Of one input."""
+    """Shape of one input."""
     classes: int
-    """Outputs of the network."""
+    """Number of the network's outputs."""
     same_inputs: ClassVar[bool]
     """Whether every task has the same inputs (and only other labels)."""
 
@@ -50,27 +51,37 @@ KUMAR = {
     "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
     "cifar100": ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
 }
-"""Mean and deviation per channel, for inputs scaled as in Kumar et al. 2023."""
+"""Mean and deviation per channel of each data set, as Kumar et al. 2023 have them."""
 
-SCALINGS = ("unit", "kumar2023")
-"""How pixels become inputs: [0, 1], or standardised as in Kumar et al. 2023."""
+
+def unit(images: Tensor, dataset: str) -> Tensor:
+    """Numbers in [0, 1], as they come."""
+    return images
+
+
+def kumar2023(images: Tensor, dataset: str) -> Tensor:
+    """Numbers standardised as Kumar et al. 2023 do it, in place."""
+    mean, deviation = (torch.tensor(values, device=images.device)[:, None, None] for values in KUMAR[dataset])
+    return images.sub_(mean).div_(deviation)
+
+
+SCALINGS: Registry[Callable[[Tensor, str], Tensor]] = Registry(
+    "scaling", {"unit": unit, "kumar2023": kumar2023}, plugins=False
+)
+"""How pixels become inputs, by name: what makes them of numbers in [0, 1] and the data set's name."""
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """Pixels to floats: "unit" is [0, 1], "kumar2023" standardises a data set as that paper does."""
+    """Pixels to floats, by one of `SCALINGS`."""
 
     dataset: str
+    """Name of the data set."""
     name: str
+    """Name of the scaling."""
 
     def __call__(self, pixels: Tensor) -> Tensor:
-        images = pixels.to(torch.float32).div_(255)
-        if self.name == "kumar2023":
-            mean, deviation = (
-                torch.tensor(values, device=images.device)[:, None, None] for values in KUMAR[self.dataset]
-            )
-            images.sub_(mean).div_(deviation)
-        return images
+        return SCALINGS.get(self.name)(pixels.to(torch.float32).div_(255), self.dataset)
 
 
 def image_shape(dataset: Dataset) -> tuple[int, ...]:
