@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from adalin import AdaLin, bases
+from adalin import AdaLin, bases, convert
 from adalin.nn._bases import FUNCTIONS, MODULES, as_base, make_base
 from adalin.nn._estimate import estimate_lipschitz
 
@@ -33,6 +33,16 @@ class Scaled(nn.Module):
 
     def forward(self, x):
         return torch.tanh(self.scale * x)
+
+
+class Clamp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(2, 2), nn.Linear(2, 2)
+        nn.init.constant_(self.first.weight, 1.0)
+
+    def forward(self, x):
+        return self.second(F.hardtanh(self.first(x), max_val=2.0))
 
 
 @pytest.mark.parametrize(("name", "arguments"), VARIANTS)
@@ -93,6 +103,15 @@ def test_a_module_keeps_its_settings(module, arguments):
 @pytest.mark.parametrize("function", [F.relu, torch.relu, F.gelu, torch.tanh, F.silu, torch.sin, F.relu_])
 def test_torchs_functions_are_known(function):
     assert as_base(function).name == FUNCTIONS[function]
+
+
+def test_an_argument_after_one_that_is_left_out_is_kept():
+    x = torch.tensor([0.5, 3.0])
+    assert make_base("hardtanh", max_val=2.0).phi(x).tolist() == [0.5, 2.0]
+    assert make_base("softplus", threshold=1.0).arguments == (1.0, 1.0)
+    model = Clamp()
+    expected = model(torch.full((1, 2), 5.0))
+    assert torch.equal(convert(model, init=0.0).model(torch.full((1, 2), 5.0)), expected)
 
 
 def test_any_elementwise_callable_serves_as_base():

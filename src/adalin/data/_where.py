@@ -25,7 +25,7 @@ class Location:
     folder: Path
     chosen_by: str
     found: Mapping[str, tuple[Path, ...]]
-    """The files of each data set that is there with all its files, unread."""
+    """Files of each data set that is complete, unread."""
 
     def __str__(self) -> str:
         return f"{self.folder} ({self.chosen_by}): {', '.join(self.found) or 'no data sets'}"

@@ -14,14 +14,14 @@ CHOICES = {"granularity": ("neuron", "layer", "network"), "match": ("units", "pa
 
 @dataclass(frozen=True)
 class ActivationMethod:
-    """What a method's name stands for, if it is an activation."""
+    """An activation as a method: the meaning of a method's name."""
 
     entry: str | None
     """Name of the activation; None for the one that the option `base` names."""
     summary: str
     """One line about it."""
     paper: str = ""
-    """Where it comes from."""
+    """Paper that it comes from."""
     options: Mapping[str, Option] = field(default_factory=dict)
     """Options with their defaults."""
     fixed: Mapping[str, Option] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class Activation:
 
     @property
     def entry(self) -> str:
-        """Its name among the activations."""
+        """Name of the activation among the registered ones."""
         return activation_method(self.name).entry or str(self.options["base"])
 
     @property
@@ -109,12 +109,12 @@ class Activation:
 
     @property
     def match(self) -> str | None:
-        """What stays as in the baseline; None where a neuron has one output."""
+        """The option of that name; None where a neuron has one output."""
         match = self.options.get("match")
         return None if match is None else str(match)
 
     def layers(self) -> Callable[..., nn.Module]:
-        """What builds one network's activations: (width, dim) -> layer, called once for each hidden layer in turn."""
+        """Builder of one network's activations: (width, dim) -> layer, called once for each hidden layer in turn."""
         entry, options = self.entry, self._layer_options()
         granularity = self.options.get("granularity", "neuron")
         if granularity == "neuron":

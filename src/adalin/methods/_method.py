@@ -68,9 +68,9 @@ class Method:
     """
 
     activation: Activation = field(default_factory=Activation)
-    """The hidden layers' activation."""
+    """Activation of the hidden layers."""
     rules: tuple[Rule, ...] = ()
-    """What acts on the weights, in this order."""
+    """Rules that act on the weights, in this order."""
 
     @classmethod
     def parse(cls, text: str, **defaults: Option | None) -> "Method":

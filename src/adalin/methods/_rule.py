@@ -24,9 +24,9 @@ class Rule:
     summary: ClassVar[str] = ""
     """One line about it."""
     paper: ClassVar[str] = ""
-    """Where it comes from."""
+    """Paper that it comes from."""
     scales_only: ClassVar[bool] = False
-    """Whether all it does is to scale all weights by one number: a first layer may then be trained by its outputs."""
+    """True if it only scales all weights by one number: a first layer may then be trained by its outputs."""
 
     def restarts(self, task: int) -> bool:
         """Whether this task begins with a new network."""

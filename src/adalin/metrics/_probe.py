@@ -69,7 +69,7 @@ class Probe:
 
     @property
     def gives(self) -> frozenset[str]:
-        """What metrics may need of it. A task with labels may lack a test set: its metrics are None then."""
+        """Parts that metrics may need. A task with labels may lack a test set: its metrics are None then."""
         return _WITHOUT_LABELS if self.labels is None else NEEDS
 
     @property
@@ -94,7 +94,7 @@ class Probe:
 
     @cached_property
     def loss(self) -> float:
-        """The mean cross-entropy."""
+        """Mean cross-entropy on the training data."""
         return F.cross_entropy(self.logits.double(), self._known_labels).item()
 
     @cached_property
@@ -144,7 +144,7 @@ class Probe:
 
 
 class _Seen(NamedTuple):
-    """What one pass over the training data gives."""
+    """Results of one pass over the training data."""
 
     layers: list[Layer]
     features: Tensor | None

@@ -24,15 +24,15 @@ class Metric:
     """A registered metric."""
 
     name: str
-    """Its field in a row."""
+    """Name of its field in a row."""
     summary: str
     """One line about it."""
     paper: str
-    """Where it comes from."""
+    """Paper that it comes from."""
     needs: frozenset[str]
-    """What of a probe it looks at; names from `NEEDS`."""
+    """Parts of a probe that it looks at, from `NEEDS`."""
     compute: Compute
-    """The function of a probe that gives the value."""
+    """Function of a probe that gives the value."""
 
 
 METRICS: Registry[Metric] = Registry("metric")

@@ -61,14 +61,21 @@ def _where(condition: Tensor, inside: Tensor | float, outside: Tensor | float, l
     return torch.where(condition, inside, outside)
 
 
-def _check_number(base: str, option: str, value: float, *, positive: bool = False, finite: bool = True) -> None:
+def _is_number(value: float) -> bool:
+    return not math.isnan(value)
+
+
+def _is_positive(value: float) -> bool:
+    return math.isfinite(value) and value > 0
+
+
+def _check(base: str, option: str, value: float, fits: Callable[[float], bool], kind: str) -> None:
     try:
-        fits = math.isfinite(value) if finite else not math.isnan(value)
+        right = fits(value)
     except TypeError:
-        fits = False
-    if not fits or (positive and value <= 0):
-        kind = "positive " * positive + "finite " * finite
-        raise ValueError(f"the {option} of {base} must be a {kind}number, not {value!r}")
+        right = False
+    if not right:
+        raise ValueError(f"the {option} of {base} must be a {kind}, not {value!r}")
 
 
 def relu() -> Base:
@@ -80,8 +87,8 @@ def identity() -> Base:
 
 
 def hardtanh(min_val: float = -1.0, max_val: float = 1.0) -> Base:
-    _check_number("hardtanh", "min_val", min_val, finite=False)
-    _check_number("hardtanh", "max_val", max_val, finite=False)
+    _check("hardtanh", "min_val", min_val, _is_number, "number")
+    _check("hardtanh", "max_val", max_val, _is_number, "number")
     if min_val >= max_val:
         raise ValueError(f"the min_val of hardtanh must be below its max_val, not {min_val} and {max_val}")
 
@@ -164,7 +171,7 @@ def _exponential(name: str, phi: Callable[[Tensor], Tensor], above: float, below
 
 
 def elu(alpha: float = 1.0) -> Base:
-    _check_number("elu", "alpha", alpha)
+    _check("elu", "alpha", alpha, math.isfinite, "finite number")
     return _exponential("elu", lambda x: F.elu(x, alpha), 1.0, alpha, 1.0)
 
 
@@ -174,12 +181,12 @@ def selu() -> Base:
 
 
 def celu(alpha: float = 1.0) -> Base:
-    _check_number("celu", "alpha", alpha, positive=True)
+    _check("celu", "alpha", alpha, _is_positive, "positive finite number")
     return _exponential("celu", lambda x: F.celu(x, alpha), 1.0, 1.0, 1 / alpha)
 
 
 def leaky_relu(negative_slope: float = 0.01) -> Base:
-    _check_number("leaky_relu", "negative_slope", negative_slope)
+    _check("leaky_relu", "negative_slope", negative_slope, math.isfinite, "finite number")
 
     def derivative(x: Tensor, y: Tensor | None) -> Tensor:
         return _where(x > 0, 1.0, float(negative_slope), x)
@@ -188,8 +195,8 @@ def leaky_relu(negative_slope: float = 0.01) -> Base:
 
 
 def softplus(beta: float = 1.0, threshold: float = 20.0) -> Base:
-    _check_number("softplus", "beta", beta, positive=True)
-    _check_number("softplus", "threshold", threshold, finite=False)
+    _check("softplus", "beta", beta, _is_positive, "positive finite number")
+    _check("softplus", "threshold", threshold, _is_number, "number")
 
     def derivative(x: Tensor, y: Tensor | None) -> Tensor:
         return _where(beta * x > threshold, 1.0, torch.sigmoid(beta * x), x)
@@ -284,10 +291,11 @@ def make_base(name: str, *args: Any, **kwargs: Any) -> Base:
     """The built-in base of that name, with the arguments of torch's module or function of that name."""
     make = BASES.get(name)
     try:
-        arguments = inspect.signature(make).bind(*args, **kwargs).args
+        bound = inspect.signature(make).bind(*args, **kwargs)
     except TypeError as error:
         raise ValueError(f"base {name!r}: {error}") from None
-    return replace(make(*arguments), name=name, arguments=arguments)
+    bound.apply_defaults()  # or what follows an argument that was left out would be lost
+    return replace(make(*bound.args), name=name, arguments=bound.args)
 
 
 def as_base(base: "str | type[nn.Module] | Callable[[Tensor], Tensor] | Base", lipschitz: float | None = None) -> Base:

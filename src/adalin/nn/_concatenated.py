@@ -8,7 +8,7 @@ class Concatenated(nn.Module):
     """Joins two responses to each neuron along `dim`."""
 
     expansion = 2
-    """How many outputs each neuron has: the next layer's input is this many times as wide."""
+    """Outputs per neuron: the next layer's input is this many times as wide."""
 
     def __init__(self, *, dim: int = 1, inplace: bool = False) -> None:
         super().__init__()

@@ -30,7 +30,7 @@ class ActivationEntry:
     expansion: int = 1
     """Outputs per neuron: the next layer's input is this many times as wide."""
     paper: str = ""
-    """Where it comes from."""
+    """Paper that it comes from."""
     options: Mapping[str, Option] = field(default_factory=dict)
     """Options of `build` that a method's text can set, as in `interpolation:base=tanh`, with their defaults."""
 
@@ -134,7 +134,7 @@ PAPERS = {
     "elu": "Clevert et al. 2016",
     "selu": "Klambauer et al. 2017",
     "celu": "Barron 2017",
-    "leaky_relu": "Maas et al. 2013; Lillo & Cheney 2026",
+    "leaky_relu": "Maas et al. 2013",
     "hardswish": "Howard et al. 2019",
 }
 

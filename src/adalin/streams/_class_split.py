@@ -45,6 +45,6 @@ class ClassSplit:
 
 
 def places(labels: Tensor, classes: Tensor, counts: list[int]) -> Tensor:
-    """Where the first so many of each class are."""
+    """Indices of the first so many images of each class."""
     pairs = zip(classes, counts, strict=True)
     return torch.cat([(labels == label).nonzero().flatten()[:count] for label, count in pairs])

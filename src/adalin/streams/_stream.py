@@ -39,7 +39,7 @@ class Stream(Protocol):
     classes: int
     """Number of the network's outputs."""
     same_inputs: ClassVar[bool]
-    """Whether every task has the same inputs (and only other labels)."""
+    """True if every task has the same inputs and only other labels."""
 
     def task(self, index: int) -> Task:
         """The task of an index, from 0."""

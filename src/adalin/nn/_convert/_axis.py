@@ -21,7 +21,7 @@ from adalin.nn._convert._network import TRANSFORMER_LAYERS, Call, Network, Owner
 
 @dataclass(frozen=True)
 class Axis:
-    """Where the neurons are and how many. None stands for not known: the first forward will tell."""
+    """Where the neurons are and how many. None stands for not known: the first forward decides."""
 
     dim: int | None = None
     width: int | None = None

@@ -22,7 +22,7 @@ class Owner:
     module: nn.Module
     variants: list[Variant] = field(default_factory=list)
     failure: str = ""
-    """Why there are no variants."""
+    """Reason why there are no variants."""
 
     def __str__(self) -> str:
         name = type(self.module).__name__
@@ -39,7 +39,7 @@ class Call:
 
     owner: Owner
     attribute: str
-    """Where the activation is, or where its AdaLin will be, inside the owner."""
+    """Path of the activation, or of its AdaLin to be, inside the owner."""
     activation: Nonlinearity
     original: nn.Module | None
     """The module that is called; None for a function or method."""

@@ -10,14 +10,14 @@ class Site:
     """One AdaLin layer that `convert` put in place of an activation."""
 
     name: str
-    """Its path in the model."""
+    """Path of the layer in the model."""
     base: str
     width: int | None
-    """The neurons it sees; None if the first forward will tell."""
+    """Number of neurons; None if the first forward decides it."""
     alphas: int | None
-    """How many it has, or shares with the whole network; None as for width."""
+    """Number of alphas, its own or shared with the whole network; None as for width."""
     dim: int | None
-    """The axis of the neurons; None as for width."""
+    """Axis of the neurons; None as for width."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class Conversion:
     model: nn.Module
     sites: tuple[Site, ...]
     skipped: tuple[tuple[str, str], ...]
-    """(name, reason) of every activation that was left alone."""
+    """Name and reason of every activation that was left alone."""
     added: int
     """Alphas added, without those of sites whose width is not known yet."""
     parameters: int
-    """The model's parameters before."""
+    """Number of the model's parameters before."""
 
     @property
     def overhead(self) -> float:

@@ -172,7 +172,7 @@ def _unchanged(module: nn.Module) -> Iterator[None]:
 
 
 def _numpys_state() -> dict[str, Any]:
-    """Of its global generator, if somebody uses numpy."""
+    """State of the global generator of numpy, if that is loaded."""
     numpy = sys.modules.get("numpy")
     return {} if numpy is None else numpy.random.get_state(legacy=False)
 
