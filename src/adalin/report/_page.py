@@ -8,22 +8,32 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 from urllib.parse import quote
 
-from adalin.report._page_benchmark import benchmark_part, fate_of, number
-from adalin.report._page_data import Section, chart_data, make_sections
-from adalin.report._page_html import command_line, count, scrolling, signed, sortable_heads, swatch
+from adalin._text import count
+from adalin.report._html import Child, Element, h, to_html
+from adalin.report._page_benchmark import benchmark_part, fate_mark, number
+from adalin.report._page_data import Section, chart_data, count_diverged, fate_of, make_sections
+from adalin.report._page_html import MISSING, button, command_line, controls, hint, part, signed, swatch, table
 from adalin.report._page_origin import protocol
 from adalin.report._statistics import LEAST_TASKS, MARGIN
 from adalin.report._style import style_of
 from adalin.report._summary import Summary
 from adalin.report._verdict import Outcome, Verdict
+from adalin.training._disk import plain_disk_errors, write_atomically
 
 OUTCOMES: dict[Outcome, str] = {"holds": "✓", "does not hold": "✗", "undecided": "?"}
+PLURALS: dict[Outcome, str] = {"holds": "hold", "does not hold": "do not hold", "undecided": "undecided"}
+LEGEND = (
+    "Change of online accuracy from the first tasks (up to five) to the last ones; below it the mean over all tasks. ",
+    (h("em", "Loses"), f": certainly falls by more than {MARGIN}; ", h("em", "gains"), ": rises by more; "),
+    (h("em", "keeps"), ": neither, though it may have been better in between; ", h("em", "unclear"), ": the 95 % "),
+    "interval does not tell, a seed diverged, it ends near chance, or there are fewer than ",
+    f"{LEAST_TASKS} tasks.",
+)
 IMAGES = {".png", ".svg", ".jpg", ".jpeg", ".webp"}
 
 
@@ -32,12 +42,25 @@ class Picture:
     """A publication figure beside the page."""
 
     title: str
+    """Heading of the figure."""
     files: tuple[Path, ...]
-    """Relative to the page: figures/main-figure.png, figures/main-figure.pdf."""
+    """Paths relative to the page: figures/main-figure.png, figures/main-figure.pdf."""
     command: str
-    """What made it."""
+    """Command that draws the figure."""
     note: str = ""
     """Scale, data, deviations."""
+
+
+@dataclass(frozen=True)
+class PageTitles:
+    """What the page calls things that depend on whose claims it is about."""
+
+    claims: str
+    """Heading of the claims: "The paper's claims"."""
+    smaller: str
+    """Mark of a verdict from runs that are less than the claim asks for: "at a smaller scale than the paper"."""
+    choices: str
+    """Heading of what was chosen for all runs: "Choices that the paper leaves open"."""
 
 
 def write_page(
@@ -45,184 +68,173 @@ def write_page(
     summaries: Sequence[Summary],
     verdicts: Sequence[Verdict],
     *,
+    titles: PageTitles,
     pictures: Sequence[Picture] = (),
     command: str,
 ) -> Path:
-    """Write index.html and plotly.min.js into a folder; returns the path of the page."""
+    """Write index.html and plotly.min.js into a folder; returns the path of the page.
+
+    Each is whole at any moment, the old one or the new one, also if the disk is full or the process is killed.
+    """
     # Here, as nothing else needs it and it is no part of the library.
     from plotly.offline import get_plotlyjs
 
     sections = make_sections(summaries)
     parts = [
-        ("overview", "Overview", _overview(sections, verdicts)),
-        ("claims", "Claims", _claims(verdicts)),
-        *((one.anchor, one.run.benchmark_name, benchmark_part(one, index)) for index, one in enumerate(sections)),
-        ("figures", "Figures", _figures(pictures)),
-        ("protocol", "Protocol", protocol(sections)),
+        ("Overview", _overview(sections, verdicts, titles)),
+        ("Claims", _claims(verdicts, titles)),
+        *((section.run.benchmark_name, benchmark_part(section, index)) for index, section in enumerate(sections)),
+        ("Figures", _figures(pictures)),
+        ("Protocol", protocol(sections, titles.choices)),
     ]
-    parts = [part for part in parts if part[2]]
+    shown = [(title, element) for title, element in parts if element]
+    links = [h("li", h("a", title, href=f"#{element.attributes['id']}")) for title, element in shown]
     assets = files("adalin.report") / "page"
     page = Template((assets / "page.html").read_text("utf-8")).substitute(
         css=(assets / "page.css").read_text("utf-8"),
         script=(assets / "page.js").read_text("utf-8"),
-        about=_about(sections),
-        navigation="".join(f'<li><a href="#{escape(anchor)}">{escape(title)}</a></li>' for anchor, title, _ in parts),
-        main="\n".join(content for _, _, content in parts),
-        command=escape(command),
+        about=to_html(_about(sections)),
+        navigation=to_html(links),
+        main="\n".join(to_html(element) for _, element in shown),
+        command=to_html(command),
         # No "<" at all: neither </script> nor <!-- can end or change the block.
         data=json.dumps(chart_data(sections), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
     )
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "plotly.min.js").write_text(get_plotlyjs(), "utf-8")
     path = out / "index.html"
-    path.write_text(page, "utf-8")
+    _write(out / "plotly.min.js", get_plotlyjs().encode())
+    _write(path, page.encode("utf-8", "xmlcharrefreplace"))  # half a surrogate pair, which JSON may hold
     return path
+
+
+def _write(path: Path, content: bytes) -> None:
+    with plain_disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_bytes() != content:
+            write_atomically(path, content, temporary=path.with_name(f"{path.name}.tmp"))
 
 
 def _about(sections: Sequence[Section]) -> str:
     summaries = [summary for section in sections for summary in section.summaries]
-    runs = [result for summary in summaries for result in summary.results]
-    states = Counter(result.state for result in runs)
-    told = ", ".join(f"{states[state]} {state}" for state in ("done", "unfinished", "diverged") if states[state])
+    states = Counter(result.state for summary in summaries for result in summary.results)
     benchmarks = count(len({section.run.benchmark for section in sections}), "benchmark")
-    return f"{count(len(runs), 'run')} of {count(len(summaries), 'setting')} on {benchmarks}" + (told and f": {told}")
+    text = f"{count(states.total(), 'run')} of {count(len(summaries), 'setting')} on {benchmarks}"
+    counts = ", ".join(f"{states[state]} {state}" for state in ("done", "unfinished", "diverged") if states[state])
+    return f"{text}: {counts}" if counts else text
 
 
-def _overview(sections: Sequence[Section], verdicts: Sequence[Verdict]) -> str:
-    if shown := [section for section in sections if section.run.shows_plasticity]:
-        hint = (
-            "Change of online accuracy from the first tasks (up to five) to the last ones; below it the mean over all "
-            f"tasks. <em>Loses</em>: certainly falls by more than {MARGIN}; <em>gains</em>: rises by more; "
-            "<em>keeps</em>: neither, though it may have been better in between; <em>unclear</em>: the 95 % interval "
-            f"does not tell, a seed diverged, it ends near chance, or there are fewer than {LEAST_TASKS} tasks."
-        )
-        body = scrolling(_matrix(shown), "Plasticity, methods by benchmarks", "tall") + f'<p class="hint">{hint}</p>'
-    else:
-        which = " with equally hard tasks" if sections else ""
-        body = f'<p class="empty">There are no runs{which} yet. <code>adalin run</code> makes some.</p>'
-    return (
-        '<section id="overview"><h2>Who keeps plasticity where</h2>'
-        f'<div class="overview"><div class="wide">{body}</div>{_tally(verdicts)}</div></section>'
-    )
+def _overview(sections: Sequence[Section], verdicts: Sequence[Verdict], titles: PageTitles) -> Element:
+    shown = [section for section in sections if section.run.shows_plasticity]
+    which = " with equally hard tasks" if sections else ""
+    body: Child = h("p", f"There are no runs{which} yet. ", h("code", "adalin run"), " makes some.", class_="empty")
+    if shown:
+        body = (_matrix(shown), hint(LEGEND))
+    columns = h("div", h("div", body, class_="wide"), _tally(verdicts, titles.claims), class_="overview")
+    return part("overview", "Who keeps plasticity where", columns)
 
 
-def _matrix(sections: Sequence[Section]) -> str:
+def _matrix(sections: Sequence[Section]) -> Element:
     columns = [_by_row(section) for section in sections]
-    methods = {name: one.run.method for column in columns for name, one in column.items()}
-    heads = "".join(
-        f'<th scope="col"><a href="#{escape(one.anchor)}">{escape(one.run.benchmark_name)}</a>'
-        f"<small>{escape(one.source)}</small></th>"
-        for one in sections
-    )
-    rows = "".join(
-        f'<tr><th scope="row">{swatch(style_of(method))}{escape(name)}</th>'
-        + "".join(_cell(column[name]) if name in column else '<td class="none">&ndash;</td>' for column in columns)
-        + "</tr>"
-        for name, method in methods.items()
-    )
-    return (
-        f'<table class="matrix"><thead><tr><th scope="col">method</th>{heads}</tr></thead><tbody>{rows}</tbody></table>'
-    )
+    methods = {name: summary.run.method for column in columns for name, summary in column.items()}
+    heads = [
+        (h("a", section.run.benchmark_name, href=f"#{section.anchor}"), h("small", section.source))
+        for section in sections
+    ]
+    rows = []
+    for name, method in methods.items():
+        cells = [_cell(column[name]) if name in column else h("td", MISSING, class_="none") for column in columns]
+        rows.append(h("tr", h("th", swatch(style_of(method)), name, scope="row"), cells))
+    return table(["method", *heads], rows, label="Plasticity, methods by benchmarks", class_="matrix", tall=True)
 
 
 def _by_row(section: Section) -> dict[str, Summary]:
-    """The benchmark's own setting is in the row of its method, also where the method has others."""
-    own = section.run.own_settings()
+    """Summaries by row; the benchmark's own setting is in the row of its method, also where the method has others."""
     rows: dict[str, Summary] = {}
-    for one in section.summaries:
-        is_own = all(value == own[name] for name, value in one.run.settings().items() if name != "tasks")
-        name = one.run.method if is_own and one.run.method not in rows else one.label
-        rows[name] = one
+    for summary in section.summaries:
+        is_own = section.changed(summary).keys() <= {"tasks"}
+        rows[summary.run.method if is_own and summary.run.method not in rows else summary.label] = summary
     return rows
 
 
-def _cell(summary: Summary) -> str:
-    fate = fate_of(summary)
-    diverged, seeds = sum(result.state == "diverged" for result in summary.results), len(summary.results)
-    notes = ""
-    if fate.slope is not None:
-        notes += f"<small>accuracy {number(summary.total())[1]}</small>"
+def _cell(summary: Summary) -> Element:
+    fate, diverged = fate_of(summary), count_diverged(summary)
+    content: list[Child] = [fate_mark(fate)]
+    slope = 0.0
+    if fate.change is not None:
+        slope = fate.change.value
+        content += [" ", h("b", signed(slope)), h("small", f"accuracy {number(summary.total())[1]}")]
     if diverged:
-        notes += f"<small>{diverged} of {count(seeds, 'seed')}{'' if fate.word == 'diverged' else ' diverged'}</small>"
-    slope = 0.0 if fate.slope is None else fate.slope.value
-    change = "" if fate.slope is None else f" <b>{signed(slope)}</b>"
+        seeds = f"{diverged} of {count(len(summary.results), 'seed')}"
+        content.append(h("small", seeds if fate.word == "diverged" else f"{seeds} diverged"))
     tint = round(45 * min(1.0, abs(slope) / 0.5))  # half of all accuracy lost is as bad as it looks
-    return f'<td class="{fate.word}" style="--tint:{tint}%">{fate.text}{change}{notes}</td>'
+    return h("td", content, class_=fate.word, style=f"--tint:{tint}%")
 
 
-def _tally(verdicts: Sequence[Verdict]) -> str:
+def _tally(verdicts: Sequence[Verdict], title: str) -> Element | None:
     if not verdicts:
-        return ""
+        return None
     counts = Counter(verdict.outcome for verdict in verdicts)
     smaller = Counter(verdict.outcome for verdict in verdicts if verdict.is_smaller)
-    plurals: dict[Outcome, str] = {"holds": "hold", "does not hold": "do not hold", "undecided": "undecided"}
-    items = "".join(
-        f'<li class="{_class(outcome)}"><b>{counts[outcome]}</b> '
-        f'<span><span aria-hidden="true">{OUTCOMES[outcome]}</span> {plural}'
-        f"{f'<small>{smaller[outcome]} at a smaller scale</small>' if smaller[outcome] else ''}</span></li>"
-        for outcome, plural in plurals.items()
-    )
-    return f'<aside class="tally"><h3><a href="#claims">The paper\'s claims</a></h3><ul>{items}</ul></aside>'
+    items = []
+    for outcome, plural in PLURALS.items():
+        note = h("small", f"{smaller[outcome]} at a smaller scale") if smaller[outcome] else None
+        text = h("span", _symbol(outcome), f" {plural}", note)
+        items.append(h("li", h("b", counts[outcome]), " ", text, class_=_class(outcome)))
+    return h("aside", h("h3", h("a", title, href="#claims")), h("ul", items), class_="tally")
 
 
-def _claims(verdicts: Sequence[Verdict]) -> str:
+def _claims(verdicts: Sequence[Verdict], titles: PageTitles) -> Element | None:
     if not verdicts:
-        return ""
+        return None
     counts = Counter(verdict.outcome for verdict in verdicts)
-    choices = [("", f"all ({len(verdicts)})")]
-    choices += [(outcome, f"{symbol} {outcome} ({counts[outcome]})") for outcome, symbol in OUTCOMES.items()]
-    filters = "".join(
-        f'<button type="button" data-outcome="{outcome}" aria-pressed="{str(not outcome).lower()}">{text}</button>'
-        for outcome, text in choices
-    )
-    order = list(OUTCOMES)
-    rows = "".join(
-        f'<tr data-outcome="{one.outcome}"><th scope="row" data-value="{index}">{escape(one.claim)}</th>'
-        f"<td><details><summary>{escape(one.text)}</summary>{_findings(one)}</details></td>"
-        f'<td data-value="{order.index(one.outcome)}">{_outcome(one.outcome)}'
-        f"{'<small>at a smaller scale than the paper</small>' if one.is_smaller else ''}</td></tr>"
-        for index, one in enumerate(verdicts)
-    )
-    heads = sortable_heads(("claim", "text", "outcome"))
-    table = f'<table class="claims sortable"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>'
-    return (
-        '<section id="claims"><h2>The paper\'s claims</h2><p>A claim holds if all its findings do, and does not if one '
-        "of them does not. Open a claim to see them.</p>"
-        f'<div class="controls filters" role="group" aria-label="Outcome">{filters}</div>'
-        f"{scrolling(table, 'Claims')}</section>"
-    )
+    filters = [button(f"all ({len(verdicts)})", data_outcome="", pressed=True)]
+    for outcome, symbol in OUTCOMES.items():
+        filters.append(button(f"{symbol} {outcome} ({counts[outcome]})", data_outcome=outcome, pressed=False))
+    rule = "A claim holds if all its findings do, and does not if one of them does not. Open a claim to see them."
+    choices = controls(filters, class_="controls filters", label="Outcome")
+    rows = [_claim(verdict, index, titles.smaller) for index, verdict in enumerate(verdicts)]
+    claims = table(("claim", "text", "outcome"), rows, label="Claims", class_="claims", sortable=True)
+    return part("claims", titles.claims, h("p", rule), choices, claims)
 
 
-def _findings(verdict: Verdict) -> str:
-    items = "".join(
-        f"<li>{_outcome(one.outcome)}: {escape(one.statement)}<small>{escape(one.numbers)}</small></li>"
-        for one in verdict.findings
-    )
-    return f"<ul>{items}</ul>" if items else "<p>No run tells.</p>"
+def _claim(verdict: Verdict, index: int, smaller: str) -> Element:
+    findings = [
+        h("li", _outcome(finding.outcome), f": {finding.statement}", h("small", finding.numbers))
+        for finding in verdict.findings
+    ]
+    details = h("details", h("summary", verdict.text), h("ul", findings) if findings else h("p", "No run tells."))
+    note = h("small", smaller) if verdict.is_smaller else None
+    place = list(OUTCOMES).index(verdict.outcome)
+    cells = (h("td", details), h("td", _outcome(verdict.outcome), note, data_value=place))
+    return h("tr", h("th", verdict.claim, scope="row", data_value=index), cells, data_outcome=verdict.outcome)
 
 
-def _outcome(outcome: Outcome) -> str:
-    symbol = f'<span aria-hidden="true">{OUTCOMES[outcome]}</span>'
-    return f'<span class="outcome {_class(outcome)}">{symbol} {outcome}</span>'
+def _outcome(outcome: Outcome) -> Element:
+    return h("span", _symbol(outcome), f" {outcome}", class_=f"outcome {_class(outcome)}")
+
+
+def _symbol(outcome: Outcome) -> Element:
+    return h("span", OUTCOMES[outcome], aria_hidden="true")
 
 
 def _class(outcome: Outcome) -> str:
     return outcome.replace(" ", "-")
 
 
-def _figures(pictures: Sequence[Picture]) -> str:
-    figures = ""
-    for picture in pictures:
-        shown = next((path for path in picture.files if path.suffix.lower() in IMAGES), None)
-        image = f'<img src="{_url(shown)}" alt="{escape(picture.title)}" decoding="async">' if shown else ""
-        links = " ".join(f'<a href="{_url(path)}">{escape(path.suffix[1:].upper())}</a>' for path in picture.files)
-        note = f"<p>{escape(picture.note)}</p>" if picture.note else ""
-        figures += (
-            f"<figure>{image}<figcaption><h3>{escape(picture.title)}</h3>{note}{command_line(picture.command)}"
-            f'<p class="links">{links}</p></figcaption></figure>'
-        )
-    return f'<section id="figures"><h2>Figures</h2><div class="figures">{figures}</div></section>' if figures else ""
+def _figures(pictures: Sequence[Picture]) -> Element | None:
+    figures = [_figure(picture) for picture in pictures]
+    return part("figures", "Figures", h("div", figures, class_="figures")) if figures else None
+
+
+def _figure(picture: Picture) -> Element:
+    shown = next((path for path in picture.files if path.suffix.lower() in IMAGES), None)
+    image = h("img", src=_url(shown), alt=picture.title, decoding="async") if shown else None
+    note = h("p", picture.note) if picture.note else None
+    links: list[Child] = []
+    for path in picture.files:
+        links += [h("a", path.suffix[1:].upper(), href=_url(path)), " "]
+    files = h("p", links[:-1], class_="links")
+    return h("figure", image, h("figcaption", h("h3", picture.title), note, command_line(picture.command), files))
 
 
 def _url(path: Path) -> str:
-    return escape(quote(path.as_posix()))
+    return quote(path.as_posix())

@@ -2,156 +2,141 @@
 
 import math
 from collections import Counter
-from dataclasses import dataclass
-from html import escape
+from collections.abc import Callable
 
 import numpy as np
 
-from adalin.report._page_data import Section
-from adalin.report._page_html import scrolling, signed, sort_key, sortable_heads, spelled, swatch, words
+from adalin.report._html import Child, Element, h
+from adalin.report._page_data import Fate, Section, fate_of
+from adalin.report._page_html import (
+    MISSING,
+    button,
+    controls,
+    hint,
+    part,
+    signed,
+    sort_key,
+    spelled,
+    swatch,
+    table,
+    words,
+)
 from adalin.report._page_origin import origin
-from adalin.report._statistics import MARGIN, Interval, plasticity
-from adalin.report._style import Style
 from adalin.report._summary import Summary, Values
 from adalin.report._table import mean_text
 from adalin.report._table import spread as spread_text
 
-MISSING = (math.nan, "&ndash;")
+Cell = tuple[float, Child]
+"""What a cell is sorted by, and what it shows."""
+SYMBOLS = {"loses": "▼", "keeps": "●", "gains": "▲", "unclear": "?", "diverged": "✕", "unfinished": "…"}
+BUNDLED = "These are the bundled digits, a small part of MNIST: the numbers are not those of the full data set."
 
 
-@dataclass(frozen=True)
-class Fate:
-    """What became of a setting's plasticity."""
-
-    word: str
-    """loses, keeps, gains, unclear, diverged or unfinished."""
-    slope: Interval | None = None
-
-    @property
-    def text(self) -> str:
-        symbols = {"loses": "▼", "keeps": "●", "gains": "▲", "unclear": "?", "diverged": "✕", "unfinished": "…"}
-        return f'<span class="word {self.word}">{symbols[self.word]} {self.word}</span>'
-
-
-def fate_of(summary: Summary) -> Fate:
-    diverged = sum(result.state == "diverged" for result in summary.results)
-    if diverged == len(summary.results):
-        return Fate("diverged")
-    if summary.tasks < 2:
-        return Fate("unfinished")
-    found = plasticity(summary.scores(), chance=summary.run.chance, diverged=diverged)
-    if math.isnan(found.change.value):
-        return Fate("unfinished")
-    if found.lost:
-        return Fate("loses", found.change)
-    if not found.kept:
-        return Fate("unclear", found.change)
-    return Fate("gains" if found.change.low > MARGIN else "keeps", found.change)
-
-
-def benchmark_part(section: Section, number: int) -> str:
-    bundled = (
-        ' <strong class="warn">These are the bundled digits, a small part of MNIST: '
-        "the numbers are not those of the full data set.</strong>"
-    )
-    metrics = "".join(f'<option value="{escape(name)}">{words(name)}</option>' for name in section.metrics)
-    methods = "".join(
-        f'<button type="button" class="method" data-setting="{index}" aria-pressed="true">'
-        f"{swatch(style)}{escape(one.label)}</button>"
-        for index, (one, style) in enumerate(zip(section.summaries, section.styles, strict=True))
-    )
-    after = ", and has an accuracy of 0 from there on" if section.run.score.endswith("accuracy") else ""
-    name, about, source = escape(section.run.benchmark), escape(section.run.about), escape(section.source)
-    return (
-        f'<section id="{escape(section.anchor)}" class="benchmark" data-benchmark="{number}"><h2>{name}</h2>'
-        f"<p>{about[:1].upper()}{about[1:]}. Data: {source}.{bundled if section.bundled else ''}</p>"
-        f'<div class="controls"><label>metric <select class="metric" autocomplete="off">{metrics}</select></label>'
-        '<button type="button" class="seeds" aria-pressed="false">single seeds</button>'
-        '<button type="button" class="full" aria-pressed="true">full scale</button>'
-        '<button type="button" class="every">all methods</button><button type="button" class="none">none</button></div>'
-        f'<div class="controls methods" role="group" aria-label="Methods">{methods}</div>'
-        f'<div class="chart curves" role="img" aria-label="Curves over tasks on {name}; a table follows"></div>'
-        '<p class="hint">Line: mean over seeds; band: one standard deviation; crossed circle: a seed diverged'
-        f'{after}. <span class="about-metric"></span></p>'
-        f"{_results(section)}{_maps()}{origin(section)}</section>"
-    )
-
-
-def _maps() -> str:
-    """Empty and hidden: page.js fills it if there is something to show."""
-    return (
-        '<div class="maps" hidden><h3>Alpha and saturation, neuron by neuron</h3><div class="controls">'
-        '<label>method <select class="map-setting" autocomplete="off"></select></label>'
-        '<label>layer <select class="map-layer" autocomplete="off"></select></label>'
-        '<button type="button" class="map-sort" aria-pressed="true">neurons in order</button></div>'
-        '<div class="pair"></div><p class="hint">In order: by the last task\'s alpha, or by saturation where there is '
-        "no alpha; the same in both maps. Colours of alpha end where 99 % of its values do.</p></div>"
-    )
-
-
-def _results(section: Section) -> str:
-    run = section.run
-    tested = any(summary.tasks and summary.has(run.test_score) for summary in section.summaries)
-    task = run.task_name
-    columns = ["method", "seeds", f"{task}s", f"first {task}", f"last {task}", f"all {task}s"]
-    columns += [f"{words(run.test_score).partition(' ')[0]}, all {task}s"] if tested else []
-    columns += ["slope"] if run.shows_plasticity else []
-    rows = "".join(
-        _row(summary, style, tested, run.shows_plasticity)
-        for summary, style in zip(section.summaries, section.styles, strict=True)
-    )
-    slope = " Slope: the last tasks (up to five) minus the first ones, with its 95 % interval."
-    table = (
-        f'<table class="results sortable"><caption>{words(run.score).capitalize()}, mean over seeds ± standard '
-        f"deviation.{slope if run.shows_plasticity else ''}</caption>"
-        f"<thead><tr>{sortable_heads((*columns, 'state'))}</tr></thead><tbody>{rows}</tbody></table>"
-    )
-    return scrolling(table, f"Results on {run.benchmark}")
-
-
-def _row(summary: Summary, style: Style, tested: bool, with_slope: bool) -> str:
-    cells: list[tuple[float, str]] = [
-        (len(summary.seeds), spelled(summary.seeds)),
-        (summary.tasks, str(summary.tasks)),
+def benchmark_part(section: Section, index: int) -> Element:
+    """The whole part on a benchmark; page.js finds its data by the index."""
+    run, name = section.run, section.run.benchmark
+    warning = (" ", h("strong", BUNDLED, class_="warn")) if section.bundled else None
+    metrics = [h("option", words(metric), value=metric) for metric in section.metrics]
+    methods = [
+        button(swatch(style), summary.label, class_="method", data_setting=setting, pressed=True)
+        for setting, (summary, style) in enumerate(zip(section.summaries, section.styles, strict=True))
     ]
-    if summary.tasks:
-        values = summary.scores()
-        cells += [number(values[:, 0]), number(values[:, -1]), number(summary.total(), spread=True)]
-        cells += [number(summary.total(summary.run.test_score), spread=True)] if tested else []
-    else:
-        cells += [MISSING] * (3 + tested)
-    fate = fate_of(summary)
-    if with_slope and fate.slope is None:
-        cells.append(MISSING)
-    elif with_slope and fate.slope is not None:
-        interval = f"<small>[{signed(fate.slope.low)}, {signed(fate.slope.high)}]</small>"
-        cells.append((fate.slope.value, f"{signed(fate.slope.value)} {interval} {fate.text}"))
-    numbers = "".join(f'<td data-value="{sort_key(value)}">{text}</td>' for value, text in cells)
-    label = escape(summary.label)
-    return (
-        f'<tr><th scope="row" data-value="{label}">{swatch(style)}{label}</th>{numbers}'
-        f"<td>{escape(_state(summary))}</td></tr>"
+    choices = controls(
+        h("label", "metric ", h("select", metrics, class_="metric", autocomplete="off")),
+        button("single seeds", class_="seeds", pressed=False),
+        button("full scale", class_="full", pressed=True),
+        button("all methods", class_="every"),
+        button("none", class_="none"),
     )
+    after = ", and has an accuracy of 0 from there on" if run.score.endswith("accuracy") else ""
+    legend = f"Line: mean over seeds; band: one standard deviation; crossed circle: a seed diverged{after}. "
+    content = (
+        h("p", f"{run.about[:1].upper()}{run.about[1:]}. Data: {section.source}.", warning),
+        choices,
+        controls(methods, class_="controls methods", label="Methods"),
+        h("div", class_="chart curves", role="img", aria_label=f"Curves over tasks on {name}; a table follows"),
+        hint(legend, h("span", class_="about-metric")),
+        _results(section),
+        _maps(),
+        origin(section),
+    )
+    return part(section.anchor, name, content, class_="benchmark", data_benchmark=index)
 
 
-def number(values: Values, *, spread: bool = False) -> tuple[float, str]:
+def fate_mark(fate: Fate) -> Element:
+    """A fate's symbol and word."""
+    return h("span", f"{SYMBOLS[fate.word]} {fate.word}", class_=f"word {fate.word}")
+
+
+def number(values: Values, *, spread: bool = False) -> Cell:
     """The mean over those seeds that have a number, to sort by and to read."""
     finite = values[np.isfinite(values)]
     if not len(finite):
-        return MISSING
+        return math.nan, MISSING
     return float(finite.mean()), spread_text(finite) if spread else mean_text(finite)
+
+
+def _results(section: Section) -> Element:
+    run, task = section.run, section.run.task_name
+    columns: dict[str, Callable[[Summary], Cell]] = {
+        "seeds": lambda summary: (len(summary.seeds), spelled(summary.seeds)),
+        f"{task}s": lambda summary: (summary.tasks, summary.tasks),
+        f"first {task}": lambda summary: number(summary.scores()[:, :1]),
+        f"last {task}": lambda summary: number(summary.scores()[:, -1:]),
+        f"all {task}s": lambda summary: number(summary.total(), spread=True),
+    }
+    caption = f"{words(run.score).capitalize()}, mean over seeds ± standard deviation."
+    if any(summary.tasks and summary.has(run.test_score) for summary in section.summaries):
+        test = words(run.test_score).partition(" ")[0]
+        columns[f"{test}, all {task}s"] = lambda summary: number(summary.total(run.test_score), spread=True)
+    if run.shows_plasticity:
+        columns["slope"] = _slope
+        caption += " Slope: the last tasks (up to five) minus the first ones, with its 95 % interval."
+    rows = []
+    for summary, style in zip(section.summaries, section.styles, strict=True):
+        name = h("th", swatch(style), summary.label, scope="row", data_value=summary.label)
+        found = [cell(summary) for cell in columns.values()]
+        cells = [h("td", content, data_value=sort_key(value)) for value, content in found]
+        rows.append(h("tr", name, cells, h("td", _state(summary))))
+    heads, label = ("method", *columns, "state"), f"Results on {run.benchmark}"
+    return table(heads, rows, label=label, class_="results", caption=caption, sortable=True)
+
+
+def _slope(summary: Summary) -> Cell:
+    fate = fate_of(summary)
+    if fate.change is None:
+        return math.nan, MISSING
+    interval = h("small", f"[{signed(fate.change.low)}, {signed(fate.change.high)}]")
+    return fate.change.value, (f"{signed(fate.change.value)} ", interval, " ", fate_mark(fate))
 
 
 def _state(summary: Summary) -> str:
     task_name = summary.run.task_name
     states = Counter(result.state for result in summary.results)
-    texts = ["done" if states["done"] == len(summary.results) else f"{states['done']} done"] if states["done"] else []
+    texts = []
+    if states["done"]:
+        texts.append("done" if states["done"] == len(summary.results) else f"{states['done']} done")
     if states["unfinished"]:
-        tasks = [len(result.rows) for result in summary.results if result.state == "unfinished"]
-        reached = str(min(tasks)) if min(tasks) == max(tasks) else f"{min(tasks)} to {max(tasks)}"
+        tasks = sorted(len(result.rows) for result in summary.results if result.state == "unfinished")
+        reached = str(tasks[0]) if tasks[0] == tasks[-1] else f"{tasks[0]} to {tasks[-1]}"
         texts.append(f"{reached} of {summary.run.tasks} {task_name}s")
     for result in summary.results:
         if result.state == "diverged":
             task, step = result.position["task"] + 1, result.position["step"]
             texts.append(f"✕ seed {result.run.seed} diverged in {task_name} {task}, step {step}")
     return ", ".join(texts)
+
+
+def _maps() -> Element:
+    """Heat maps: empty and hidden until page.js has some to show."""
+    choices = controls(
+        h("label", "method ", h("select", class_="map-setting", autocomplete="off")),
+        h("label", "layer ", h("select", class_="map-layer", autocomplete="off")),
+        button("neurons in order", class_="map-sort", pressed=True),
+    )
+    legend = (
+        "In order: by the last task's alpha, or by saturation where there is no alpha; the same in both maps. "
+        "Colours of alpha end where 99 % of its values do."
+    )
+    title = h("h3", "Alpha and saturation, neuron by neuron")
+    return h("div", title, choices, h("div", class_="pair"), hint(legend), class_="maps", hidden=True)

@@ -1,17 +1,20 @@
-"""What the page draws, as plain JSON values: a curve per metric and seed, and heat maps over neurons and tasks."""
+"""What the page shows, before any HTML: sections, what became of plasticity, curves and heat maps as JSON values."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from itertools import zip_longest
+from typing import Any, Literal
 
 import numpy as np
 
+from adalin.data._digits import SHA256 as BUNDLED_SHA256
 from adalin.metrics import metrics
+from adalin.report._statistics import MARGIN, Interval, plasticity
 from adalin.report._style import Style, styles_of
 from adalin.report._summary import Summary
-from adalin.training import AnyRun
+from adalin.training import AnyRun, Result
 
 SYMBOLS = {
     "o": "circle",
@@ -27,8 +30,9 @@ SYMBOLS = {
 COUNTS = {"task", "env_step"}
 """Numbers of a row that say where it is, not what was measured."""
 MAPS = ("alpha", "saturation")
-COLUMNS, MIN_COLUMNS, ENOUGH_MAPS = 125, 25, 12
-"""A heat map has at most that many tasks; fewer where there are more maps than that, so that the page stays small."""
+"""Metrics with a value per neuron that are shown as heat maps."""
+MAP_COLUMNS = 125 * 12
+"""Tasks that the heat maps of a section show together, so that the page stays small: from 25 to 125 in each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,45 +40,93 @@ class Section:
     """The settings of one benchmark on one data source: what can be compared."""
 
     anchor: str
+    """Name of the section in links."""
     run: AnyRun
-    """One of them, for what they have in common."""
+    """Any of the runs, for what all have in common."""
     source: str
+    """Data source, for people."""
     summaries: tuple[Summary, ...]
+    """Settings in the order of the page."""
 
     @property
     def bundled(self) -> bool:
-        return "bundled" in self.source
+        """Whether the data are the bundled digits."""
+        return self.run.config().get("data") == BUNDLED_SHA256
+
+    def changed(self, summary: Summary) -> dict[str, Any]:
+        """Settings of a summary that are not the benchmark's own."""
+        own = self.run.own_settings()
+        return {name: value for name, value in summary.run.settings().items() if value != own[name]}
+
+    @property
+    def results(self) -> list[Result]:
+        """Runs of all settings."""
+        return [result for summary in self.summaries for result in summary.results]
 
     @cached_property
     def styles(self) -> list[Style]:
-        """One for each summary."""
+        """Style of each summary."""
         return styles_of([summary.run.method for summary in self.summaries])
 
     @property
     def metrics(self) -> list[str]:
-        """Those with a number per task: the score, then in the registry's order, then others by name."""
-        rows = (row for summary in self.summaries for result in summary.results for row in result.rows)
-        found = {name for row in rows for name, value in row.items() if _is_number(value)} - COUNTS
+        """Metrics with a number per task: the score, then in the registry's order, then others by name."""
+        found = set[str]()
+        for result in self.results:
+            for row in result.rows:
+                found.update(name for name, value in row.items() if _is_number(value))
+        found -= COUNTS
         known = [name for name in (self.run.score, self.run.test_score, *metrics()) if name in found]
         return list(dict.fromkeys(known)) + sorted(found - set(known))
 
 
+@dataclass(frozen=True)
+class Fate:
+    """What became of a setting's plasticity."""
+
+    word: Literal["loses", "keeps", "gains", "unclear", "diverged", "unfinished"]
+    """Fate in a word."""
+    change: Interval | None = None
+    """Change of online accuracy from the first tasks to the last, unless it is unknown."""
+
+
+def fate_of(summary: Summary) -> Fate:
+    """A setting's fate, by the tasks that its seeds have finished."""
+    diverged = count_diverged(summary)
+    if diverged == len(summary.results):
+        return Fate("diverged")
+    if summary.tasks < 2:
+        return Fate("unfinished")
+    found = plasticity(summary.scores(), chance=summary.run.chance, diverged=diverged)
+    if math.isnan(found.change.value):
+        return Fate("unfinished")
+    if found.lost:
+        return Fate("loses", found.change)
+    if not found.kept:
+        return Fate("unclear", found.change)
+    return Fate("gains" if found.change.low > MARGIN else "keeps", found.change)
+
+
+def count_diverged(summary: Summary) -> int:
+    """The number of seeds that diverged."""
+    return sum(result.state == "diverged" for result in summary.results)
+
+
 def make_sections(summaries: Sequence[Summary]) -> list[Section]:
-    """By benchmark and source, in the order in which they appear."""
+    """Sections by benchmark and source, in the order in which they appear."""
     groups: dict[tuple[str, str], list[Summary]] = {}
     for summary in summaries:
         result = summary.results[0]
         groups.setdefault((result.run.benchmark, result.source), []).append(summary)
-    sections, anchors = list[Section](), set[str]()
+    sections: dict[str, Section] = {}
     for (name, source), members in groups.items():
-        anchor = name if name not in anchors else f"{name}-{len(sections) + 1}"
-        anchors.add(anchor)
-        sections.append(Section(anchor, members[0].run, source, tuple(members)))
-    return sections
+        anchor = f"{name}-{len(sections) + 1}" if name in sections else name
+        sections[anchor] = Section(anchor, members[0].run, source, tuple(members))
+    return list(sections.values())
 
 
 def chart_data(sections: Sequence[Section]) -> dict[str, Any]:
-    """For page.js; mean and deviation are left to it, as they follow from the seeds."""
+    """The data of page.js, which computes mean and deviation, as they follow from the seeds."""
     described = {name: metric.summary for name, metric in metrics().items()}
     return {
         "metrics": {name: described.get(name, "") for section in sections for name in section.metrics},
@@ -84,25 +136,24 @@ def chart_data(sections: Sequence[Section]) -> dict[str, Any]:
 
 def _section_data(section: Section) -> dict[str, Any]:
     names = section.metrics
-    columns = max(MIN_COLUMNS, COLUMNS * ENOUGH_MAPS // max(ENOUGH_MAPS, len(section.summaries)))
-    settings = []
-    for summary, style in zip(section.summaries, section.styles, strict=True):
-        settings.append(
-            {
-                "label": summary.label,
-                "colour": style.colour,
-                "dash": style.dash,
-                "symbol": SYMBOLS[style.marker],
-                "seeds": summary.seeds,
-                "curves": {name: _curves(summary, name) for name in names if summary.tasks and summary.has(name)},
-                "diverged": [
-                    {"seed": result.run.seed, "task": result.position["task"] + 1, "step": result.position["step"]}
-                    for result in summary.results
-                    if result.state == "diverged"
-                ],
-                "maps": _maps(summary, columns),
-            }
-        )
+    columns = min(125, max(25, MAP_COLUMNS // len(section.summaries)))
+    settings = [
+        {
+            "label": summary.label,
+            "colour": style.colour,
+            "dash": style.dash,
+            "symbol": SYMBOLS[style.marker],
+            "seeds": summary.seeds,
+            "curves": {name: _curves(summary, name) for name in names if summary.tasks and summary.has(name)},
+            "diverged": [
+                {"seed": result.run.seed, "task": result.position["task"] + 1, "step": result.position["step"]}
+                for result in summary.results
+                if result.state == "diverged"
+            ],
+            "maps": _maps(summary, columns),
+        }
+        for summary, style in zip(section.summaries, section.styles, strict=True)
+    ]
     return {
         "anchor": section.anchor,
         "name": section.run.benchmark,
@@ -118,8 +169,8 @@ def _curves(summary: Summary, metric: str) -> list[list[float | None]]:
 
 
 def _maps(summary: Summary, columns: int) -> dict[str, Any] | None:
-    """Of the first seed that has any: per layer the neurons' values over tasks, in thousandths as those are shorter."""
-    for result in sorted(summary.results, key=lambda one: one.state == "diverged"):
+    """Heat maps of the first seed that has any: per layer the neurons' values over tasks, in thousandths."""
+    for result in sorted(summary.results, key=lambda result: result.state == "diverged"):
         rows = [row for row in result.rows if any(row.get(name) for name in MAPS)]
         if not rows:
             continue
@@ -134,27 +185,27 @@ def _maps(summary: Summary, columns: int) -> dict[str, Any] | None:
 
 
 def _layers(tasks: Sequence[Sequence[Any] | None]) -> list[list[list[int | None]] | None]:
-    """(tasks, layers, neurons) turned into (layers, neurons, tasks); None for a layer that never has values."""
-    layers: list[list[list[int | None]] | None] = []
-    for layer in range(max((len(task) for task in tasks if task), default=0)):
-        columns = [_list(task[layer]) if task and layer < len(task) else [] for task in tasks]
-        neurons = max(len(column) for column in columns)
-        by_neuron = [[_thousandths(column, neuron) for column in columns] for neuron in range(neurons)]
-        layers.append(by_neuron or None)
+    """Values (tasks, layers, neurons) turned into (layers, neurons, tasks); None for a layer that never has any."""
+    layers = []
+    for values in zip_longest(*(task or [] for task in tasks)):
+        neurons = zip_longest(*(_list(value) for value in values))
+        layers.append([[_thousandths(value) for value in neuron] for neuron in neurons] or None)
     return layers
 
 
 def _list(value: Any) -> list[Any]:
-    """A layer's values; a single alpha for a whole layer is a list of one."""
-    return value if isinstance(value, list) else [] if value is None else [value]
+    """A layer's values; a single alpha for a whole layer counts as one neuron's."""
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
 
 
-def _thousandths(column: Sequence[Any], neuron: int) -> int | None:
-    return round(1_000 * column[neuron]) if neuron < len(column) and _is_number(column[neuron]) else None
+def _thousandths(value: Any) -> int | None:
+    return round(1_000 * value) if _is_number(value) else None
 
 
 def significant(value: float) -> float | None:
-    """With 5 digits; JSON has no NaN."""
+    """A number with 5 digits; None for NaN and infinity, which JSON lacks."""
     if not math.isfinite(value):
         return None
     short = float(f"{value:.5g}")

@@ -1,51 +1,82 @@
-"""Pieces of HTML that several parts of the page have. Whatever they are given as text is escaped here."""
+"""Elements and texts that several parts of the page have."""
 
 import math
 from collections import Counter
 from collections.abc import Iterable
-from html import escape
 from typing import Any
 
+from adalin._text import count
+from adalin.report._html import Child, Element, Value, h
 from adalin.report._style import Style
 
+MISSING = "\u2013"
+"""What stands where there is no number: a dash as wide as a figure."""
 DASHES = {"solid": "", "dash": "7 4", "dot": "2 4", "dashdot": "7 3 2 3"}
 """Our names for dashes as SVG's lengths."""
 
 
-def swatch(style: Style) -> str:
+def part(anchor: str, title: str, *content: Child, **attributes: Value) -> Element:
+    """A part of the page, with the anchor that links lead to."""
+    return h("section", h("h2", title), content, id=anchor, **attributes)
+
+
+def controls(*content: Child, class_: str = "controls", label: str | None = None) -> Element:
+    """A row of buttons and selectors; a label makes it a group of its own."""
+    return h("div", content, class_=class_, role=label and "group", aria_label=label)
+
+
+def hint(*content: Child) -> Element:
+    """A note in small print."""
+    return h("p", content, class_="hint")
+
+
+def swatch(style: Style) -> Element:
     """The line that stands for a setting in the charts."""
-    return (
-        f'<svg class="swatch" style="--colour:{style.colour}" width="26" height="8" aria-hidden="true">'
-        f'<line x1="1" y1="4" x2="25" y2="4" stroke-dasharray="{DASHES[style.dash]}"/></svg>'
-    )
+    line = h("line", x1=1, y1=4, x2=25, y2=4, stroke_dasharray=DASHES[style.dash])
+    return h("svg", line, class_="swatch", style=f"--colour:{style.colour}", width=26, height=8, aria_hidden="true")
 
 
-def command_line(command: str) -> str:
-    return (
-        f'<div class="command"><pre tabindex="0"><code>{escape(command)}</code></pre>'
-        '<button type="button" class="copy">copy</button></div>'
-    )
+def button(*content: Child, pressed: bool | None = None, **attributes: Value) -> Element:
+    """A button; `pressed` makes it a toggle in this state."""
+    state = None if pressed is None else str(pressed).lower()
+    return h("button", content, type="button", aria_pressed=state, **attributes)
 
 
-def sortable_heads(names: Iterable[str]) -> str:
-    return "".join(f'<th scope="col"><button type="button">{escape(name)}</button></th>' for name in names)
+def command_line(command: str) -> Element:
+    """A command that can be copied."""
+    return h("div", h("pre", h("code", command), tabindex=0), button("copy", class_="copy"), class_="command")
 
 
-def scrolling(table: str, what: str, classes: str = "") -> str:
-    """A wide table scrolls by itself, also by keyboard, so that the page does not have to."""
-    return f'<div class="scroll {classes}" tabindex="0" role="region" aria-label="{escape(what)}">{table}</div>'
+def table(
+    heads: Iterable[Child],
+    rows: Child,
+    *,
+    label: str,
+    class_: str,
+    caption: str | None = None,
+    sortable: bool = False,
+    tall: bool = False,
+) -> Element:
+    """A table that scrolls by itself, also by keyboard, so that the page does not have to."""
+    columns = [h("th", button(head) if sortable else head, scope="col") for head in heads]
+    title = None if caption is None else h("caption", caption)
+    classes = f"{class_} sortable" if sortable else class_
+    whole = h("table", title, h("thead", h("tr", columns)), h("tbody", rows), class_=classes)
+    return h("div", whole, class_="scroll tall" if tall else "scroll", tabindex=0, role="region", aria_label=label)
 
 
-def facts(pairs: Iterable[tuple[str, str]]) -> str:
-    return "<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in pairs) + "</dl>"
+def facts(pairs: Iterable[tuple[str, str]]) -> Element:
+    """A list of names, each with what is known about it."""
+    return h("dl", [(h("dt", name), h("dd", text)) for name, text in pairs])
 
 
 def words(name: str) -> str:
-    return escape(name.replace("_", " "))
+    """A metric's or setting's name as people write it."""
+    return name.replace("_", " ")
 
 
 def plain(value: Any) -> str:
-    """As text, to be escaped."""
+    """A setting's value as people write it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if value is None:
@@ -54,22 +85,20 @@ def plain(value: Any) -> str:
 
 
 def signed(value: float) -> str:
+    """A number with its sign and two digits."""
     return f"{value:+.2f}".replace("-", "\u2212")  # a real minus, as wide as the plus
 
 
 def sort_key(value: float) -> str:
+    """A number for page.js to sort by; empty for what is no number."""
     return "" if math.isnan(value) else f"{value:.6g}"
 
 
 def spelled(values: Iterable[Any]) -> str:
-    """As people list things, each once: "3, 4, 5"."""
+    """Values as people list them, each once: "3, 4, 5"."""
     return ", ".join(dict.fromkeys(str(value) for value in values))
 
 
-def count(number: int, thing: str) -> str:
-    return f"{number:,} {thing}" + ("" if number == 1 else "s")
-
-
 def tallied(values: Iterable[str]) -> str:
-    """Each with the number of runs that have it."""
+    """Values, each with the number of runs that have it."""
     return "; ".join(f"{value} ({count(number, 'run')})" for value, number in Counter(values).items())

@@ -2,57 +2,51 @@
 
 import shlex
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 from adalin.data import BUNDLED
+from adalin.report._html import Child, Element, h
 from adalin.report._page_data import Section
-from adalin.report._page_html import command_line, facts, plain, scrolling, spelled, tallied, words
+from adalin.report._page_html import command_line, facts, hint, part, plain, spelled, table, tallied, words
 from adalin.report._summary import Summary
 from adalin.training import Result
 
 
-def origin(section: Section) -> str:
+def origin(section: Section) -> Child:
     """How to make a benchmark's runs again, and how these were made."""
     groups: dict[tuple[Any, ...], list[Summary]] = {}
     for summary in section.summaries:
-        settings = summary.run.settings()
-        groups.setdefault((*settings.values(), tuple(sorted(summary.seeds))), []).append(summary)
-    own, rows, commands = section.run.own_settings(), "", ""
+        key = (*summary.run.settings().values(), tuple(sorted(summary.seeds)))
+        groups.setdefault(key, []).append(summary)
+    rows, commands = [], []
     for members in groups.values():
-        settings = members[0].run.settings()
-        methods = [one.results[0].run.method for one in members]
-        cells = "".join(
-            f"<td>{escape(plain(value))}</td>"
-            if value == own[name]
-            else f"<td><strong>{escape(plain(value))}</strong></td>"
-            for name, value in settings.items()
-        )
-        seeds = sorted(members[0].seeds)
-        rows += f'<tr><th scope="row">{escape(spelled(methods))}</th><td>{spelled(seeds)}</td>{cells}</tr>'
-        commands += command_line(_run_command(section, methods, seeds, settings))
-    heads = "".join(f'<th scope="col">{words(name)}</th>' for name in ("methods", "seeds", *section.run.settings()))
-    table = f'<table class="settings"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>'
-    results = [result for summary in section.summaries for result in summary.results]
-    digests = spelled(digest[:16] for one in results if (digest := one.run.config().get("data")))
-    made = facts(
-        (
-            ("data", section.source + (digests and f", SHA-256 {digests}…")),
-            ("network", section.run.network),
-            *((name, tallied(found)) for name, found in _circumstances(results).items()),
-        )
-    )
+        changed, seeds = section.changed(members[0]), sorted(members[0].seeds)
+        methods = [summary.results[0].run.method for summary in members]
+        settings = {name: plain(value) for name, value in members[0].run.settings().items()}
+        cells = [h("td", h("strong", text) if name in changed else text) for name, text in settings.items()]
+        rows.append(h("tr", h("th", spelled(methods), scope="row"), h("td", spelled(seeds)), cells))
+        commands.append(command_line(_run_command(section, methods, members[0])))
+    heads = [words(name) for name in ("methods", "seeds", *section.run.settings())]
+    digests = spelled(digest[:16] for result in section.results if (digest := result.run.config().get("data")))
+    made = {
+        "data": f"{section.source}, SHA-256 {digests}…" if digests else section.source,
+        "network": section.run.network,
+        **{name: tallied(found) for name, found in _circumstances(section.results).items()},
+    }
     return (
-        f"<h3>How to make these runs</h3>{commands}{scrolling(table, 'Hyper-parameters')}"
-        f'<p class="hint">Bold: not the benchmark\'s own setting.</p>{made}'
+        h("h3", "How to make these runs"),
+        commands,
+        table(heads, rows, label="Hyper-parameters", class_="settings"),
+        hint("Bold: not the benchmark's own setting."),
+        facts(made.items()),
     )
 
 
-def protocol(sections: Sequence[Section]) -> str:
-    """What was chosen where the paper is silent, what deviates from the benchmarks, and how runs differ."""
-    results = [result for section in sections for summary in section.summaries for result in summary.results]
+def protocol(sections: Sequence[Section], title: str) -> Element | None:
+    """What deviates from the benchmarks, how runs differ, and under a title what was chosen for all."""
+    results = [result for section in sections for result in section.results]
     if not results:
-        return ""
+        return None
     choices: dict[str, list[str]] = {}
     for result in results:
         for point, choice in result.manifest.get("protocol", {}).items():
@@ -62,23 +56,24 @@ def protocol(sections: Sequence[Section]) -> str:
     for what, found in _circumstances(results).items():
         if len(set(found)) > 1:
             deviations.append(f"Runs differ in their {what}: {tallied(found)}.")
-    listed = "".join(f"<li>{escape(text)}</li>" for text in deviations) or "<li>none</li>"
-    return (
-        '<section id="protocol"><h2>Protocol</h2><h3>Deviations, and differences between runs</h3>'
-        f"<ul>{listed}</ul><h3>Choices that the paper leaves open</h3>{chosen}</section>"
-    )
+    listed = deviations or ["none"]
+    differing = (h("h3", "Deviations, and differences between runs"), h("ul", [h("li", text) for text in listed]))
+    return part("protocol", "Protocol", differing, h("h3", title), chosen)
 
 
-def _run_command(section: Section, methods: Sequence[str], seeds: Sequence[int], settings: dict[str, Any]) -> str:
-    parts = [*section.run.command, "--methods", *methods, "--seeds", *map(str, seeds)]
-    own = section.run.own_settings()
-    changed = {name: value for name, value in settings.items() if value != own[name]}
+def _run_command(section: Section, methods: Sequence[str], summary: Summary) -> str:
+    parts = [*section.run.command, "--methods", *methods, "--seeds", *map(str, sorted(summary.seeds))]
+    changed = section.changed(summary)
     if "steps" in changed and changed["steps"] is None:
-        changed["epochs"] = settings["epochs"]  # which takes the place of the benchmark's steps
+        changed["epochs"] = summary.run.settings()["epochs"]  # which takes the place of the benchmark's steps
     for setting, value in changed.items():
         if value is not None:
-            parts += [f"--{setting.replace('_', '-')}", *([] if value is True else [str(value)])]
-    return shlex.join([*parts, *(["--data", BUNDLED] if section.bundled else [])])
+            parts.append(f"--{setting.replace('_', '-')}")
+        if value is not None and value is not True:
+            parts.append(str(value))
+    if section.bundled:
+        parts += ["--data", BUNDLED]
+    return shlex.join(parts)
 
 
 def _deviations(section: Section) -> list[str]:
@@ -86,20 +81,18 @@ def _deviations(section: Section) -> list[str]:
     found: dict[tuple[str, Any], list[str]] = {}
     own = section.run.own_settings()
     for summary in section.summaries:
-        for name, value in summary.run.settings().items():
-            if value != own[name]:
-                found.setdefault((name, value), []).append(summary.label)
+        for setting in section.changed(summary).items():
+            found.setdefault(setting, []).append(summary.label)
     benchmark = section.run.benchmark
     texts = [f"{benchmark}: {section.source} in place of the full data set."] if section.bundled else []
     for (name, value), labels in found.items():
         who = "all methods" if len(labels) == len(section.summaries) else spelled(labels)
-        setting = name.replace("_", " ")
-        texts.append(f"{benchmark}: {setting} {plain(value)} in place of {plain(own[name])} ({who}).")
+        texts.append(f"{benchmark}: {words(name)} {plain(value)} in place of {plain(own[name])} ({who}).")
     return texts
 
 
 def _circumstances(results: Sequence[Result]) -> dict[str, list[str]]:
-    """What should not matter, but is told: one text per run, or more if it was resumed elsewhere."""
+    """What should not matter but may: a text per run, or more if it was resumed elsewhere."""
     manifests = [result.manifest for result in results]
     return {
         "commits": [commit for manifest in manifests for commit in short_commits(manifest)],
@@ -109,7 +102,7 @@ def _circumstances(results: Sequence[Result]) -> dict[str, list[str]]:
 
 
 def short_commits(manifest: dict[str, Any]) -> list[str]:
-    """Short; those of later starts of a run too."""
+    """Short hashes of the commits that a run was trained with, those of its later starts too."""
     starts = (manifest, *manifest.get("resumed", ()))
     found = [start["commit"] for start in starts if start.get("commit")] or ["unknown"]
     return list(dict.fromkeys(commit[:10] + ("+" if commit.endswith("+") else "") for commit in found))

@@ -6,7 +6,17 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from adalin.report import Picture, Summary, Verdict, by_benchmark, duration, save_figure, summarise_all, write_page
+from adalin.report import (
+    PageTitles,
+    Picture,
+    Summary,
+    Verdict,
+    by_benchmark,
+    duration,
+    save_figure,
+    summarise_all,
+    write_page,
+)
 from adalin.report._page_origin import short_commits
 from adalin.report._statistics import plasticity_slope
 from adalin.report._table import mean_text, spread
@@ -19,6 +29,11 @@ MARKS = ("<!-- results: made by `adalin report --markdown` -->", "<!-- end of re
 """What stands between them in a Markdown file is replaced."""
 VERDICTS = ("<!-- verdicts: made by `adalin report --markdown` -->", "<!-- end of verdicts -->")
 """Likewise, by the claims and their verdicts alone."""
+TITLES = PageTitles(
+    claims="The paper's claims",
+    smaller="at a smaller scale than the paper",
+    choices="Choices that the paper leaves open",
+)
 IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\.png\)")
 """In Markdown."""
 
@@ -39,7 +54,7 @@ def publish(results: Sequence[Result], out: Path, *, command: str) -> Path:
         paths = save_picture(figure.draw(), out / "figures", figure.recipe.name)
         files = tuple(path.relative_to(out) for path in paths)
         pictures.append(Picture(figure.recipe.title, files, figure.command, figure.note))
-    return write_page(out, summaries, judge_claims(summaries), pictures=pictures, command=command)
+    return write_page(out, summaries, judge_claims(summaries), titles=TITLES, pictures=pictures, command=command)
 
 
 def write_markdown(results: Sequence[Result], path: Path) -> None:

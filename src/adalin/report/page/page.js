@@ -2,8 +2,8 @@
 /* Draws the charts, sorts and filters the tables. Everything else on the page works without it. */
 
 const root = document.documentElement;
-const all = (selector, within = document) => [...within.querySelectorAll(selector)];
-const one = (selector, within = document) => within.querySelector(selector);
+const findAll = (selector, within = document) => [...within.querySelectorAll(selector)];
+const find = (selector, within = document) => within.querySelector(selector);
 
 /* Theme: the system's, until the reader chooses. */
 
@@ -20,7 +20,7 @@ function chooseTheme(name) {
 
 function setTheme(name) {
   root.dataset.theme = name;
-  const button = one("#theme");
+  const button = find("#theme");
   if (button) button.setAttribute("aria-pressed", String(name === "dark"));
   redrawAll();
 }
@@ -181,12 +181,12 @@ function curves(benchmark, state) {
 }
 
 function setUpCurves(section, benchmark) {
-  const chart = one(".curves", section);
+  const chart = find(".curves", section);
   const state = { metric: benchmark.metrics[0], seeds: false, full: true, shown: new Set(benchmark.settings.keys()) };
-  const methods = all(".method", section);
+  const methods = findAll(".method", section);
   const update = () => {
     methods.forEach((button, index) => button.setAttribute("aria-pressed", String(state.shown.has(index))));
-    one(".about-metric", section).textContent =
+    find(".about-metric", section).textContent =
       page.metrics[state.metric] ? `The metric ${words(state.metric)}: ${page.metrics[state.metric]}.` : "";
     if (drawn.has(chart)) draw(chart);
   };
@@ -196,9 +196,9 @@ function setUpCurves(section, benchmark) {
     return;
   }
   addChart(chart, () => curves(benchmark, state));
-  one(".metric", section).addEventListener("change", event => { state.metric = event.target.value; update(); });
+  find(".metric", section).addEventListener("change", event => { state.metric = event.target.value; update(); });
   for (const name of ["seeds", "full"]) {
-    one(`.${name}`, section).addEventListener("click", event => {
+    find(`.${name}`, section).addEventListener("click", event => {
       state[name] = !state[name];
       event.currentTarget.setAttribute("aria-pressed", String(state[name]));
       update();
@@ -208,8 +208,8 @@ function setUpCurves(section, benchmark) {
     if (!state.shown.delete(index)) state.shown.add(index);
     update();
   }));
-  one(".every", section).addEventListener("click", () => { state.shown = new Set(benchmark.settings.keys()); update(); });
-  one(".none", section).addEventListener("click", () => { state.shown.clear(); update(); });
+  find(".every", section).addEventListener("click", () => { state.shown = new Set(benchmark.settings.keys()); update(); });
+  find(".none", section).addEventListener("click", () => { state.shown.clear(); update(); });
   update();
 }
 
@@ -258,9 +258,9 @@ function heatMap(name, maps, layer, inOrder) {
 function setUpMaps(section, benchmark) {
   const withMaps = benchmark.settings.filter(setting => setting.maps);
   if (!withMaps.length) return;
-  one(".maps", section).hidden = false;
-  const pair = one(".pair", section);
-  const choice = one(".map-setting", section), layers = one(".map-layer", section), sort = one(".map-sort", section);
+  find(".maps", section).hidden = false;
+  const pair = find(".pair", section);
+  const choice = find(".map-setting", section), layers = find(".map-layer", section), sort = find(".map-sort", section);
   withMaps.forEach((setting, index) => choice.add(new Option(`${setting.label}, seed ${setting.maps.seed}`, index)));
   // The first with alphas shows the most.
   choice.value = String(Math.max(0, withMaps.findIndex(setting => setting.maps.alpha.length)));
@@ -303,8 +303,8 @@ function compare(a, b, direction) {
 }
 
 function setUpSorting(table) {
-  const heads = all("thead th", table), body = one("tbody", table);
-  heads.forEach((head, column) => one("button", head).addEventListener("click", () => {
+  const heads = findAll("thead th", table), body = find("tbody", table);
+  heads.forEach((head, column) => find("button", head).addEventListener("click", () => {
     const direction = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
     heads.forEach(other => other.removeAttribute("aria-sort"));
     head.setAttribute("aria-sort", direction > 0 ? "ascending" : "descending");
@@ -314,18 +314,18 @@ function setUpSorting(table) {
 }
 
 function setUpFilter(section) {
-  const buttons = all(".filters button", section);
+  const buttons = findAll(".filters button", section);
   buttons.forEach(button => button.addEventListener("click", () => {
     buttons.forEach(other => other.setAttribute("aria-pressed", String(other === button)));
     const wanted = button.dataset.outcome;
-    all("tbody tr", section).forEach(row => { row.hidden = wanted !== "" && row.dataset.outcome !== wanted; });
+    findAll("tbody tr", section).forEach(row => { row.hidden = wanted !== "" && row.dataset.outcome !== wanted; });
   }));
 }
 
 /* Commands to copy */
 
 async function copy(button) {
-  const code = one("code", button.parentElement);
+  const code = find("code", button.parentElement);
   try {
     await navigator.clipboard.writeText(code.textContent);
   } catch {
@@ -343,7 +343,7 @@ async function copy(button) {
 function setUpPrinting() {
   let folded = [];
   addEventListener("beforeprint", () => {
-    folded = all("details:not([open])");
+    folded = findAll("details:not([open])");
     folded.forEach(details => { details.open = true; });
     paperWidth = 680;
     setTheme("light");
@@ -358,20 +358,20 @@ function setUpPrinting() {
 
 /* At once, so that no light page flashes up before a dark one. */
 root.dataset.theme = theme();
-const page = JSON.parse(one("#data").textContent);
+const page = JSON.parse(find("#data").textContent);
 
 /* After plotly, whose script is deferred. */
 addEventListener("DOMContentLoaded", () => {
   setTheme(theme());
-  one("#theme").addEventListener("click", () => chooseTheme(root.dataset.theme === "dark" ? "light" : "dark"));
+  find("#theme").addEventListener("click", () => chooseTheme(root.dataset.theme === "dark" ? "light" : "dark"));
   systemDark.addEventListener("change", () => setTheme(theme()));
-  all(".benchmark").forEach(section => {
+  findAll(".benchmark").forEach(section => {
     const benchmark = page.benchmarks[Number(section.dataset.benchmark)];
     setUpCurves(section, benchmark);
     setUpMaps(section, benchmark);
   });
-  all(".sortable").forEach(setUpSorting);
-  all("#claims").forEach(setUpFilter);
-  all(".copy").forEach(button => button.addEventListener("click", () => copy(button)));
+  findAll(".sortable").forEach(setUpSorting);
+  findAll("#claims").forEach(setUpFilter);
+  findAll(".copy").forEach(button => button.addEventListener("click", () => copy(button)));
   setUpPrinting();
 });
