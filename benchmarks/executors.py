@@ -15,7 +15,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from adalin.executors import Executor, Local, Ray, Slurm, Work
-from adalin.training import RunFolder, define_runs
+from adalin.runs import RunFolder, Session, ignore, kind_of
 from benchmarks._measure import Result, at_most
 
 ALLOWED = 0.02 * 60.0
@@ -24,11 +24,12 @@ ALLOWED = 0.02 * 60.0
 def measure(name: str, count: int, workers: int) -> Result:
     executors: dict[str, type[Executor]] = {"local": Local, "slurm": Slurm, "ray": Ray}
     settings = {"tasks": 1, "epochs": 1, "images": 16}
-    runs, _ = define_runs("random-label-mnist", ["adalin"], range(count), data="bundled", **settings)
+    benchmark = "random-label-mnist"
+    runs = kind_of(benchmark).define(benchmark, ["adalin"], range(count), data="bundled", **settings).runs
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as out:  # which machines of a cluster may share, unlike /tmp
         start = time.monotonic()
-        work = Work(runs=runs, out=Path(out), data="bundled", workers=workers)
-        executors[name]().train(work, lambda event, run, details: None)
+        work = Work(runs=runs, session=Session(out=Path(out), data="bundled"), workers=workers)
+        executors[name]().train(work, ignore)
         seconds = (time.monotonic() - start) * workers
         folders = [RunFolder(Path(out) / run.folder) for run in runs]
         assert all(len(folder.rows()) == 1 for folder in folders), "some runs are not finished"

@@ -15,11 +15,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from adalin.rl import SACRun
+from adalin.rl._build import make_networks
 from adalin.rl._replay import ReplayBuffer
 from adalin.rl._sac import SAC, Batch
-from adalin.training import RunFolder
-from adalin.training._run_folder import Checkpoint
+from adalin.runs import Checkpoint, RunFolder, read_run
 from benchmarks._measure import Result, at_least, at_most, side_by_side
 from benchmarks.training import PlainAdaLin
 
@@ -56,9 +55,9 @@ def _update(method: str) -> Iterator[Result]:
 
 
 def make_agent(method: str) -> SAC:
-    run = SACRun(benchmark="sac-HalfCheetah-v4", method=method, seed=0, tasks=1)
+    run = read_run({"benchmark": "sac-HalfCheetah-v4", "method": method, "seed": 0, "tasks": 2})
     bound = torch.ones(ACTIONS)
-    return SAC(*run.networks(OBSERVATIONS, ACTIONS), -bound, bound, torch.Generator().manual_seed(0))
+    return SAC(*make_networks(run, OBSERVATIONS, ACTIONS), -bound, bound, torch.Generator().manual_seed(0))
 
 
 def make_batch() -> Batch:
@@ -164,6 +163,7 @@ def _checkpoint() -> Result:
     times = []
     with tempfile.TemporaryDirectory() as place:
         folder = RunFolder(Path(place))
+        folder.create_or_check({"benchmark": "sac-none", "method": "adalin", "seed": 0}, {})
         buffer.added = 1_000_000
         buffer.save(folder.path, keep_from=0)
         for _ in range(5):

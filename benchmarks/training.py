@@ -18,17 +18,13 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from adalin import AdaLin
 from adalin.data import BUNDLED, Dataset, load
+from adalin.engine import Gram, MLPStack, ModuleStack, NetworkSpec, Stack, library_for
 from adalin.methods import Method
 from adalin.models import make_model
-from adalin.streams import Scaling, Task
-from adalin.training import Hardware, Run, RunFolder
-from adalin.training._gram import Gram
-from adalin.training._manifest import manifest
-from adalin.training._mlp_stack import MLPStack
-from adalin.training._module_stack import ModuleStack
-from adalin.training._products import library_for
-from adalin.training._stack import Stack, Trainee
-from adalin.training._train import Streams, train_runs
+from adalin.runs import RunFolder, Session, kinds, read_run
+from adalin.streams import Scaling, Task, get_benchmark
+from adalin.supervised._build import Streams
+from adalin.supervised._loop import train_runs
 from benchmarks._measure import Result, at_least, at_most, side_by_side
 
 RUNS, IMAGES, BATCH, LR = 8, 1_200, 16, 1e-2
@@ -95,12 +91,12 @@ def _stack_epoch(stack: Stack, runs: int, images: int, *, batch: int = BATCH) ->
 
 def _mlp_stack(images: Tensor, runs: int) -> MLPStack:
     """Runs as the laboratory makes them: each with images of its own, and their Gram matrix."""
-    activation, trainees, tasks = Method.parse("adalin").activation, [], []
+    activation, specs, tasks = Method.parse("adalin").activation, [], []
     gram = Gram.of(images)
     for seed in range(runs):
-        trainees.append(Trainee(make_model("mlp", (images.shape[1],), 10, activation), seed, LR, (), gram))
+        specs.append(NetworkSpec(make_model("mlp", (images.shape[1],), 10, activation), seed, LR, (), gram))
         tasks.append(Task(images.clone(), torch.randint(10, (len(images),))))
-    stack = MLPStack(trainees)
+    stack = MLPStack(specs)
     stack.start_task(0, tasks)
     return stack
 
@@ -150,7 +146,7 @@ def _products(stack: MLPStack) -> Callable[[], object]:
 def _cnn() -> Iterator[Result]:
     images, labels = torch.rand(320, 3, 32, 32), torch.randint(100, (320,))
     activation = Method.parse("adalin").activation
-    stack = ModuleStack([Trainee(make_model("cnn", (3, 32, 32), 100, activation), 0, LR)])
+    stack = ModuleStack([NetworkSpec(make_model("cnn", (3, 32, 32), 100, activation), 0, LR)])
     stack.start_task(0, [Task(images, labels)])
     plain = make_model("cnn", (3, 32, 32), 100, activation)
     for index, width in ((1, 16), (4, 16), (8, 64)):
@@ -165,7 +161,7 @@ def _resnet() -> Iterator[Result]:
     """The narrow network, with the batches and the clipping of class-incremental CIFAR-100."""
     pixels, labels = torch.randint(256, (500, 3, 32, 32), dtype=torch.uint8), torch.randint(100, (500,))
     activation, batch, clip = Method.parse("adalin").activation, 250, 0.5
-    stack = ModuleStack([Trainee(make_model("resnet18-narrow", (3, 32, 32), 100, activation), 0, LR, clip=clip)])
+    stack = ModuleStack([NetworkSpec(make_model("resnet18-narrow", (3, 32, 32), 100, activation), 0, LR, clip=clip)])
     stack.start_task(0, [Task(pixels, labels, scale=Scaling("cifar100", "unit"))])
     plain = make_model("resnet18-narrow", (3, 32, 32), 100, activation)
     for module in list(plain.modules()):
@@ -183,8 +179,8 @@ def _resnet() -> Iterator[Result]:
 
 def _overhead() -> Result:
     """Of a task of random-label MNIST at the paper's length, with metrics, checkpoints and the loop around it all."""
-    dataset, inside = load("mnist", BUNDLED), [0.0]
-    runs = [Run.define("random-label-mnist", "adalin", seed, dataset, tasks=1) for seed in range(RUNS)]
+    inside, supervised = [0.0], kinds.get("supervised")
+    runs = supervised.define("random-label-mnist", ["adalin"], range(RUNS), data=BUNDLED, tasks=1).runs
     train, started = MLPStack.train, list[float]()
 
     def timed(self: MLPStack, *arguments: Any, **options: Any) -> Tensor:
@@ -195,12 +191,9 @@ def _overhead() -> Result:
         return result
 
     with tempfile.TemporaryDirectory() as root:
-        folders = [(run, RunFolder(Path(root) / run.folder)) for run in runs]
-        for run, folder in folders:
-            folder.create_or_check(run.config(), manifest(run, dataset, Hardware(), threads=1))
         MLPStack.train = timed  # type: ignore[method-assign]
         try:
-            train_runs(folders, dataset)
+            supervised.train(runs, Session(out=Path(root), data=BUNDLED))
         finally:
             MLPStack.train = train  # type: ignore[method-assign]
         total = time.perf_counter() - started[0]
@@ -263,18 +256,17 @@ def _train_largest(pipe: Any) -> None:
     train, test = (torch.randint(256, (count, 3, 32, 32), dtype=torch.uint8) for count in (50_000, 10_000))
     dataset = Dataset("cifar10", "noise", False, train, labels[:50_000], test, labels[50_000:], 10, "")
     methods = ("baseline", "adalin", "tanh", "adalin-tanh")
-    runs = [
-        Run.define("shuffled-label-cifar10", method, seed, dataset, tasks=1, epochs=1)
-        for method in methods
-        for seed in (3, 4, 5)
-    ]
+    benchmark = get_benchmark("shuffled-label-cifar10")
+    settings = benchmark.settings.values() | {"tasks": 1, "epochs": 1, "data": dataset.sha256}
+    shared = {"benchmark": benchmark.id, **settings}
+    runs = [read_run({"method": method, "seed": seed, **shared}) for method in methods for seed in (3, 4, 5)]
     with tempfile.TemporaryDirectory() as root:
         folders = [(run, RunFolder(Path(root) / run.folder)) for run in runs]
         for run, folder in folders:
-            folder.create_or_check(run.config(), {"tasks": 1})
+            folder.create_or_check(dict(run.config), {"tasks": 1})
         streams = Streams(dataset)
         del dataset, train, test
-        train_runs(folders, streams)
+        train_runs(folders, streams, Session(out=Path(root)))
     # Not getrusage's ru_maxrss: that of a new process begins with what its parent had.
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     pipe.send(int(status["VmHWM"].split()[0]) / 1_000)

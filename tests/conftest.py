@@ -1,7 +1,14 @@
 """Every test starts from the same random state and uses one thread: the suite runs on several processes."""
 
+import hypothesis
 import pytest
 import torch
+
+from command_lines import vary
+
+# How long an example takes depends on what else the machine does.
+hypothesis.settings.register_profile("adalin", deadline=None)
+hypothesis.settings.load_profile("adalin")
 
 
 @pytest.fixture(autouse=True)
@@ -12,7 +19,8 @@ def _one_thread_and_seed() -> None:
 
 @pytest.fixture
 def adalin(tmp_path, monkeypatch, capsys):
-    """Runs a command in a folder of its own; gives the exit code and what was printed."""
+    """Runs a command in a folder of its own; gives the exit code and what was printed. An option that comes again
+    replaces the one before."""
     from adalin.cli import main
 
     monkeypatch.chdir(tmp_path)
@@ -21,7 +29,7 @@ def adalin(tmp_path, monkeypatch, capsys):
 
     def run(*arguments: str) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as stop:
-            main([str(argument) for argument in arguments])
+            main(vary(*arguments))
         printed = capsys.readouterr()
         return stop.value.code, printed.out, printed.err
 

@@ -11,7 +11,7 @@ import signal
 import time
 from typing import Any
 
-from adalin.training import RunFolder
+from adalin.runs import RunFolder
 
 _append_row = RunFolder.append_row
 

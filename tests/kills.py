@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 import torch
 
-from adalin.training import RunFolder
+from adalin.runs import RunFolder
 
 WRITES = ("fsync", "replace", "unlink")
 Moment = tuple[str, float]

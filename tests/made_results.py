@@ -1,19 +1,24 @@
 """Results that nobody trained: with the rows a test needs, and a manifest as training writes it."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from adalin.training import Result, Run
+import adalin.executors  # noqa: F401, which knows the kinds of runs
+from adalin.runs import Position, Result, Run, kind_of
 
 DATA = "ab" * 32
 COMMIT = "8d15a50e33e651481a56846ff72bd5fc8bd7aa82"
 
 
+def define(benchmark: str, method: str, seed: int, *, data: str | None = DATA, **settings: Any) -> Run[Any]:
+    """A run with the benchmark's own settings where none are given, by default on data that nobody has."""
+    return kind_of(benchmark).example(benchmark, method, seed, **settings).with_settings(data=data)
+
+
 def result_of(
-    run: Run,
+    run: Run[Any],
     rows: list[dict[str, Any]],
     *,
     state: str = "running",
@@ -30,7 +35,7 @@ def result_of(
         "commit": commit,
         "machine": {"cpu": "a processor", "cores": 2, "system": "Linux", "threads": 1},
     }
-    return Result(run, rows, {"task": len(rows), "step": 7, "state": state}, manifest, core_seconds)
+    return Result(run, rows, Position(len(rows), 7, state), manifest, core_seconds)
 
 
 def make_result(
@@ -47,7 +52,7 @@ def make_result(
     **settings: Any,
 ) -> Result:
     """A run whose accuracy goes from 0.6 to `end`."""
-    run = replace(Run.define(benchmark, method, seed, None, tasks=tasks, **settings), data=DATA)
+    run = define(benchmark, method, seed, tasks=tasks, **settings)
     rng = np.random.default_rng(seed)
     count = tasks if rows is None else rows
     alpha = rng.normal(size=(2, 6))
@@ -79,6 +84,6 @@ def with_accuracies(
     **settings: Any,
 ) -> Result:
     """A run with these online accuracies, of as many tasks unless there should be more."""
-    run = Run.define(benchmark, method, seed, None, tasks=tasks or len(accuracies), **settings)
+    run = define(benchmark, method, seed, tasks=tasks or len(accuracies), **settings)
     rows = [{"task": task, "online_accuracy": accuracy} for task, accuracy in enumerate(accuracies)]
-    return result_of(replace(run, data=DATA), rows, state=state)
+    return result_of(run, rows, state=state)

@@ -7,11 +7,13 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import is_dataclass
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -51,6 +53,19 @@ def members(cls):
             yield name, member
 
 
+def field_docstrings(cls):
+    """The docstring under each public field that a dataclass adds to those of its bases, None where there is none."""
+    if not is_dataclass(cls) or "__dataclass_fields__" not in vars(cls):
+        return {}
+    (definition,) = ast.parse(dedent(inspect.getsource(cls))).body
+    found = {}
+    for statement, below in pairwise([*definition.body, None]):
+        if isinstance(statement, ast.AnnAssign) and not statement.target.id.startswith("_"):
+            is_text = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+            found[f"{cls.__name__}.{statement.target.id}"] = below.value.value if is_text else None
+    return found
+
+
 def attribute_docstrings(package):
     """The names that are assigned at the top level of a file of the package, with a docstring right below."""
     for file in Path(import_module(package).__file__).parent.rglob("*.py"):
@@ -67,6 +82,7 @@ def test_a_public_symbol_has_a_docstring_of_its_own(package, name):
     if inspect.isclass(symbol):
         docstrings = {name: vars(symbol).get("__doc__")}
         docstrings |= {f"{name}.{member}": inspect.getdoc(value) for member, value in members(symbol)}
+        docstrings |= field_docstrings(symbol)
     elif inspect.isroutine(inspect.unwrap(symbol)):
         docstrings = {name: symbol.__doc__}
     else:

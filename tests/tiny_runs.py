@@ -1,8 +1,8 @@
 """Runs that train in a moment, and what comes of them to the bit."""
 
 import hashlib
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,12 @@ from torch import Tensor
 
 import adalin.data
 from adalin.data import Dataset, load
+from adalin.executors import engine_settings
+from adalin.runs import Run, RunFolder, Session, kinds
+from adalin.settings import SupervisedSettings
 from adalin.streams import get_benchmark
-from adalin.studies import BUDGETS
-from adalin.training import Run, RunFolder, _api, _run
-from adalin.training._execute import engine_settings
-from adalin.training._train import train_runs
+from adalin.supervised import _kind
+from notes import Notes
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "random-label-mnist": {"images": 40, "epochs": 3, "tasks": 2},
@@ -29,6 +30,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 BENCHMARKS = list(SETTINGS)
 
+StreamRun = Run[SupervisedSettings]
 Outcome = dict[str, Any]
 """Digests of the rows and of the last checkpoint's tensors, and the checkpoint's position."""
 
@@ -61,28 +63,35 @@ def data_of(benchmark: str) -> Dataset:
     return random_data(name, shape, classes, per_class)
 
 
-def define(benchmark: str, method: str, seed: int = 0, **settings: Any) -> Run:
-    return Run.define(benchmark, method, seed, data_of(benchmark), **SETTINGS[benchmark] | settings)
+@contextmanager
+def loaded(dataset: Dataset) -> Iterator[None]:
+    """Whatever data set a run of this process asks for, it gets this one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_kind, "load", lambda name, folder=None: dataset)
+        yield
 
 
-def train(runs: Sequence[Run], out: Path, dataset: Dataset | None = None, **options: Any) -> dict[Run, Outcome]:
+def define(benchmark: str, method: str, seed: int = 0, *, dataset: Dataset | None = None, **settings: Any) -> StreamRun:
+    """A run of a moment, with the benchmark's settings in place of those that are None."""
+    with loaded(dataset or data_of(benchmark)):
+        kind = kinds.get("supervised")
+        (run,) = kind.define(benchmark, [method], [seed], **SETTINGS.get(benchmark, {}) | settings).runs
+    return run
+
+
+def train(
+    runs: Sequence[StreamRun], out: Path, dataset: Dataset | None = None, **options: Any
+) -> dict[StreamRun, Outcome]:
     """Train runs of one benchmark together, from wherever their folders are."""
-    pairs = [(run, RunFolder(out / run.folder)) for run in runs]
-    with engine_settings(), ExitStack() as locks:
-        for run, folder in pairs:
-            locks.enter_context(folder.lock())
-            folder.create_or_check(run.config(), {"tasks": run.tasks})
-        train_runs(pairs, dataset or data_of(runs[0].benchmark.removesuffix("-v1")), **options)
-    return {run: outcome(folder.path) for run, folder in pairs}
+    with engine_settings(), loaded(dataset or data_of(runs[0].description.benchmark)):
+        kinds.get("supervised").train(runs, Session(out=out, **options))
+    return {run: outcome(out / run.folder) for run in runs}
 
 
 def after_epochs(count: int) -> dict[str, Any]:
     """Options of `train` that stop one stack after so many epochs."""
-    seen: list[str] = []
-    return {
-        "report": lambda event, run, details: seen.append(event),
-        "stop": lambda: seen.count("steps") >= count,
-    }
+    notes = Notes()
+    return {"emit": notes, "stop": lambda: notes.names.count("progress") >= count}
 
 
 def outcome(folder: Path) -> Outcome:
@@ -111,11 +120,13 @@ TINY_BUDGET = {
 
 def noise_for_data(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever data set is loaded in this process, in whatever way, is tiny noise."""
-    for module in (adalin.data, _api, _run):
+    for module in (adalin.data, _kind):
         monkeypatch.setattr(module, "load", lambda name, folder=None: data_of(NOISE[name]))
 
 
 def tiny_budget(monkeypatch: pytest.MonkeyPatch, tasks: int = 2) -> None:
     """The quick budget of recipes becomes one of moments."""
+    from adalin.studies import BUDGETS
+
     for benchmark, settings in TINY_BUDGET.items():
         monkeypatch.setitem(BUDGETS["quick"], benchmark, {**settings, "tasks": tasks})

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from adalin.executors import run
     from adalin.nn import (
         ActivationEntry,
         AdaLin,
@@ -39,13 +40,14 @@ __all__ = [
     "make_activation",
     "param_groups",
     "register_activation",
+    "run",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module("adalin.nn"), name)
+    value = getattr(import_module("adalin.executors" if name == "run" else "adalin.nn"), name)
     globals()[name] = value
     return value
 

@@ -76,8 +76,6 @@ class Registry(Generic[Entry]):
             raise self.unknown(name)
         return self._entries[name]
 
-    __getitem__ = get
-
     def unknown(self, name: object, known: Iterator[str] | list[str] | None = None) -> UnknownNameError:
         """The error for a name that is not there; `known` in place of the entries' own names."""
         names = list(self._entries if known is None else known)

@@ -10,8 +10,8 @@ import pytest
 
 from adalin.cli import main
 from adalin.report import write_results
+from adalin.runs import RunFolder
 from adalin.studies._publish import MARKS, VERDICTS
-from adalin.training import RunFolder
 from made_results import make_result, with_accuracies
 
 RUN = (
@@ -56,6 +56,7 @@ def write_archive(path, *results):
 
 
 def test_export_to_parquet_shows_the_same_table_as_the_folder(adalin, runs):
+    Path("new").mkdir()
     code, out, err = adalin("export", runs, "new/all.parquet")
     assert (code, out, err) == (0, "8 rows of 4 runs: new/all.parquet\n", "")
     table = adalin("show", runs)
@@ -99,6 +100,7 @@ def content(folder):
 
 
 def test_imported_runs_are_not_trained_again(adalin, runs):
+    Path("kept").mkdir()
     adalin("export", runs, "kept/all.parquet")
     said = "runs that are new in new: {}, there before: {}, unfinished: 0\n"
     assert adalin("import", "kept", "--out", "new") == (0, said.format(4, 0), "")
@@ -134,8 +136,8 @@ def test_more_tasks_of_an_imported_run_are_those_of_a_run_from_the_start(adalin,
 
 
 def test_unfinished_runs_are_not_imported(adalin):
-    done, unfinished, diverged = (make_result(seed=seed, rows=rows) for seed, rows in ((3, 12), (4, 5), (5, 7)))
-    diverged.position["state"] = "diverged"
+    done, unfinished = make_result(seed=3, rows=12), make_result(seed=4, rows=5)
+    diverged = make_result(seed=5, rows=7, state="diverged")
     write_archive("some.parquet", done, unfinished, diverged)
     code, out, _ = adalin("import", "some.parquet")
     assert (code, out) == (0, "runs that are new in runs: 2, there before: 0, unfinished: 1\n")
@@ -153,11 +155,18 @@ def test_an_import_that_was_killed_can_be_repeated(adalin, runs, monkeypatch):
     assert adalin("show", "new") == adalin("show", runs)
 
 
+def test_no_folder_is_made_for_a_picture(adalin, runs):
+    code, _, err = adalin("show", runs, "--picture", "typo/x.png")
+    assert (code, err) == (2, "adalin: there is no folder typo for x.png; make it first, or choose another\n")
+    assert not Path("typo").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["import", "nowhere"], "there is no folder nowhere"),
         (["import", "runs/notes.txt"], "runs/notes.txt is not a file of `adalin export`, or damaged: "),
+        (["export", "runs", "typo/all.csv"], "there is no folder typo for all.csv; make it first, or choose another"),
         (["export", "runs", "all.json"], "the file's name must end in .parquet or .csv, not 'all.json'"),
         (["export", "runs", "a.parquet", "--per-neuron", "adaln"], "unknown method 'adaln' (did you mean 'adalin'?)"),
         (["export", "nowhere", "all.csv"], "there is no folder nowhere"),
@@ -184,7 +193,7 @@ def test_a_damaged_run_is_told_and_the_others_are_taken(adalin, runs, arguments)
     code, out, err = adalin(*arguments)
     assert code == 1
     assert out
-    assert err.startswith(f"adalin: {bad} is not a run that adalin knows")
+    assert err.startswith(f"adalin: {bad}/manifest.json is damaged: it does not say what the run was trained on")
     assert err.count("\n") == 1
 
 
@@ -204,6 +213,7 @@ def test_report_writes_a_page_inside_the_folder_again_and_again(adalin, runs):
 
 
 def test_report_of_a_parquet_file_lies_beside_it(adalin, runs):
+    Path("kept").mkdir()
     adalin("export", runs, "kept/all.parquet")
     for place in ("kept/all.parquet", "kept"):
         assert adalin("report", place)[:2] == (0, "page: kept/report/index.html\n")

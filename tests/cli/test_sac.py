@@ -58,19 +58,22 @@ def test_a_plan_of_sac_tells_its_cost(adalin):
         (("run", "sac", "--env", "Hoper-v4"), "there is no environment 'Hoper-v4'"),
         (("run", "sac", "--env", "CartPole-v1"), "SAC needs bounded continuous actions, which CartPole-v1 has not"),
         (("run", "sac", "--env", "Pendulum-v1", "--steps", "12"), "steps must be a multiple of 5,000"),
-        (("run", "sac", "--env", "Pendulum-v1", "--period", "0"), "period must be at least 1, not 0"),
+        (("run", "sac", "--env", "Pendulum-v1", "--period", "0"), "period must be a whole number of at least 1, not 0"),
         (
             ("plan", *RUN[1:], "--methods", "adalin", "--q-lr", "1e38", "--policy-lr", "1e38"),
             "adalin diverges at once: there is nothing to plan with",
         ),
-        (("run", "sac", "--env", "Pendulum-v1", "--lr", "0.1"), "--lr is not for sac"),
+        (("run", "sac", "--env", "Pendulum-v1", "--lr", "0.1"), "--lr is for supervised benchmarks, not for sac"),
         (
             ("run", "sac", "--env", "Pendulum-v1", "--compile"),
             "sac is trained on the CPU, as it is: leave out --device",
         ),
         (("run", "sac", "--env", "Pendulum-v1", "--methods", "l2"), "SAC takes activations only, not 'l2'"),
-        (("run", "sac", "--env", "Pendulum-v1", "--tau", "2"), "tau must be a number that is above 0 and at most 1"),
-        (("run", "random-label-mnist", "--replay-ratio", "2"), "--replay-ratio is for sac, not for random-label-mnist"),
+        (("run", "sac", "--env", "Pendulum-v1", "--tau", "2"), "tau must be a number above 0 and at most 1"),
+        (
+            ("run", "random-label-mnist", "--replay-ratio", "2"),
+            "--replay-ratio is for sac benchmarks, not for random-label-mnist",
+        ),
         (("show", "--render", "x.png"), "there is no folder runs"),
     ],
 )

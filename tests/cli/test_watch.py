@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ import pytest
 from adalin.executors import Local, StatusReader, _submission
 from adalin.executors._status import RunStatus, Status
 from adalin.executors._submission import Submission
-from adalin.training import RunFolder
+from adalin.runs import RunFolder
 from executor_runs import Notes, make_work
 
 RUN = ("run", "random-label-mnist", "--seeds", "3", "4", "--epochs", "1", "--images", "48", "--data", "bundled")
@@ -55,7 +54,7 @@ def test_the_status_of_a_part_of_the_runs_and_of_folders_above_is_told_too(tmp_p
 
 
 def test_a_setting_that_diverged_is_not_the_best_by_what_it_did_before(tmp_path):
-    runs = [replace(run, tasks=4) for run in make_work(tmp_path).runs]
+    runs = make_work(tmp_path, tasks=4).runs
     good, bad = {run.method: run for run in runs}.values()
     rows = [{"online_accuracy": 0.9}]
     done, diverged = (
@@ -87,7 +86,11 @@ def test_a_command_that_is_over_does_not_hide_the_tasks_that_others_have_added(t
 
 def test_watching_without_a_pause_is_refused(adalin):
     Path("runs").mkdir()
-    assert adalin("watch", "--every", "0") == (2, "", "adalin: every must be more than 0, not 0.0\n")
+    assert adalin("watch", "--every", "0") == (
+        2,
+        "",
+        "adalin: every must be a number of seconds above 0 and at most 3,600, not 0.0\n",
+    )
 
 
 def test_a_folder_that_is_not_there_is_told_in_one_line(adalin):
@@ -105,7 +108,7 @@ def test_runs_are_running_and_then_done_as_a_command_goes_on(tmp_path):
 def held(folder: RunFolder) -> Iterator[None]:
     """Locked by another process."""
     program = (
-        "import sys, time; from pathlib import Path; from adalin.training import RunFolder\n"
+        "import sys, time; from pathlib import Path; from adalin.runs import RunFolder\n"
         "with RunFolder(Path(sys.argv[1])).lock(): print('locked', flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", program, str(folder.path)], stdout=subprocess.PIPE) as holder:
@@ -160,7 +163,7 @@ def test_what_has_failed_is_shown_with_its_message_and_the_exit_code_is_1(adalin
     [
         (["--partition", "gpu"], "--partition is for a cluster: --executor slurm or ray"),
         (["--retries", "-1"], "retries must be at least 0, not -1"),
-        (["--executor", "slurm", "--workers", "0"], "workers must be at least 1, not 0"),
+        (["--executor", "slurm", "--workers", "0"], "workers must be a whole number of at least 1, not 0"),
         (["--executor", "ray", "--cpus", "0"], "cpus must be at least 1, not 0"),
     ],
 )

@@ -11,8 +11,9 @@ import pytest
 
 from adalin.executors import Cluster, Job, StatusReader, Work, train_job
 from adalin.executors._submission import Submission
-from adalin.training import RunFolder, RunFolderError
-from executor_runs import Notes, assert_finished_once, local_rows, make_work, rows_of
+from adalin.runs import RunFolder, RunFolderError
+from executor_runs import assert_finished_once, local_rows, make_work, rows_of
+from notes import Notes
 
 
 @dataclass(eq=False, kw_only=True)
@@ -40,7 +41,7 @@ class AtOnce(Cluster):
     def ended(self, jobs: Sequence[Job]) -> list[Job]:
         return list(jobs)
 
-    def last_words(self, job: Job) -> str:
+    def final_output(self, job: Job) -> str:
         return ""
 
     def cancel(self, jobs: Sequence[Job]) -> None:

@@ -1,13 +1,13 @@
-"""Processes on this machine that die, and the planner that gives them their work."""
+"""Processes on this machine that die, and what runs are expected to cost."""
 
 from pathlib import Path
 
 from adalin.executors import Local, StatusReader
 from adalin.executors._costs import expected_costs
 from adalin.executors._executor import Attempts
-from adalin.training import RunFolder
-from adalin.training._execute import make_stacks
-from executor_runs import Notes, assert_finished_once, local_rows, make_work, poison, rows_of
+from adalin.runs import RunFolder
+from executor_runs import assert_finished_once, local_rows, make_work, poison, rows_of
+from notes import Notes
 from tiny_runs import define
 
 
@@ -25,7 +25,7 @@ def test_a_run_that_always_dies_is_reported_and_does_not_take_others_along(tmp_p
     bad = work.runs[0]
     poison(tmp_path / bad.folder, deaths=99)
     assert not Local(retries=1, backoff=0.0).train(work, notes)
-    assert [run for run, _ in notes.of("error")] == [bad]
+    assert notes.runs("error") == [bad]
     expected = {name: rows for name, rows in local_rows().items() if name != str(bad.folder)}
     assert rows_of(tmp_path) == expected
     status = StatusReader(tmp_path).read()
@@ -39,7 +39,7 @@ def test_an_error_in_one_run_does_not_take_its_stack_along(tmp_path: Path) -> No
     bad.parent.mkdir(parents=True)
     bad.touch()
     assert not Local(retries=1, backoff=0.0).train(work, notes)
-    assert [run for run, _ in notes.of("error")] == [work.runs[0]]
+    assert notes.runs("error") == [work.runs[0]]
     assert "a bug in one run" in notes.messages("error")[0]
     assert len(notes.of("done")) == 3
 
@@ -50,16 +50,6 @@ def test_attempts_are_counted_from_the_last_progress_with_longer_and_longer_paus
     assert counts == [1, 2, 1, 2, 3, 1]
     assert [attempts.over(count) for count in (1, 2, 3)] == [False, False, True]
     assert [attempts.pause(count) for count in (1, 2, 3)] == [5.0, 10.0, 20.0]
-
-
-def test_stacks_are_as_large_as_the_workers_shares_allow_and_the_dearest_come_first() -> None:
-    few = [define("random-label-mnist", "adalin", seed) for seed in range(4)]
-    many = [define("random-label-mnist", "adalin", seed, tasks=20) for seed in range(4)]
-    assert [len(stack) for stack in make_stacks(few, 4)] == [1, 1, 1, 1]
-    assert [len(stack) for stack in make_stacks(few + many, 2)] == [2, 2, 4]
-    costs = dict.fromkeys(few, 100.0) | dict.fromkeys(many, 1.0)
-    stacks = make_stacks(few + many, 2, costs)
-    assert [set(stack) <= set(few) for stack in stacks] == [True, True, False]
 
 
 def test_costs_come_from_what_like_runs_have_taken_for_what_they_have_left(tmp_path: Path) -> None:
@@ -81,6 +71,6 @@ def test_a_run_imported_with_fewer_tasks_costs_all_its_steps(tmp_path: Path) -> 
     whole, longer = define("permuted-mnist", "adalin", tasks=2), define("permuted-mnist", "adalin", tasks=4)
     rows = [{"task": task, "online_accuracy": 0.5} for task in range(2)]
     manifest, position = {"tasks": 2}, {"task": 2, "step": 0, "state": "done"}
-    RunFolder(tmp_path / whole.folder).record(whole.config(), manifest, rows, position, core_seconds=10.0)
+    RunFolder(tmp_path / whole.folder).record(dict(whole.config), manifest, rows, position, core_seconds=10.0)
     assert expected_costs(tmp_path, [whole]) == {whole: 0.0}
     assert expected_costs(tmp_path, [longer]) == {longer: longer.total_steps}

@@ -1,6 +1,5 @@
 """Runs on a machine's own disk, with copies that others go on from."""
 
-import math
 import os
 import resource
 import shutil
@@ -10,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from adalin.executors import Local, Work, _mirror
+from adalin.executors import Local, Work, _local, _mirror
 from adalin.executors._mirror import copy_run, mirrored
-from adalin.training import RunFolder, _execute
-from executor_runs import Notes, local_rows, make_work, rows_of
+from adalin.runs import RunFolder, Session
+from executor_runs import local_rows, make_work, rows_of
+from notes import Notes
 from tiny_runs import after_epochs, define, outcome, train
 
 
@@ -29,7 +29,7 @@ def test_runs_that_are_stopped_on_one_machine_go_on_from_their_copies_on_another
     shutil.rmtree(tmp_path / "one")
     notes = Notes()
     assert not Local().train(work("two"), notes)
-    assert sum(details["steps"] for _, details in notes.of("resumed")) > 0
+    assert sum(notes.steps("resumed")) > 0
     assert rows_of(tmp_path / "shared") == rows_of(tmp_path / "two") == local_rows(4)
 
 
@@ -49,11 +49,11 @@ def test_copies_need_a_folder_of_their_own(tmp_path: Path) -> None:
 def test_a_run_that_another_machine_trains_is_refused_and_the_others_are_trained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_mirror, "LOCK_SECONDS", 0.0)
+    monkeypatch.setattr(_local, "LOCK_SECONDS", 0.0)
     work, notes = make_work(tmp_path / "out", workers=1, sync_to=tmp_path / "shared"), Notes()
     with RunFolder(tmp_path / "shared" / work.runs[0].folder).lock():
         Local().train(work, notes)
-    assert [run for run, _ in notes.of("error")] == [work.runs[0]]
+    assert notes.runs("error") == [work.runs[0]]
     assert len(rows_of(tmp_path / "shared")) == 3
 
 
@@ -66,7 +66,7 @@ def test_a_copy_that_is_damaged_is_refused_and_left_as_it_is(tmp_path: Path) -> 
         checkpoint.write_bytes(b"\xff" * 100)
     before = {path.name: path.read_bytes() for path in bad.iterdir() if path.name != "lock"}
     Local().train(work, notes)
-    assert [run for run, _ in notes.of("error")] == [work.runs[0]]
+    assert notes.runs("error") == [work.runs[0]]
     assert notes.messages("error")[0].startswith(f"all checkpoints in {bad} are damaged; ")
     assert {path.name: path.read_bytes() for path in bad.iterdir() if path.name != "lock"} == before
     assert len(notes.of("done")) == 3
@@ -75,8 +75,7 @@ def test_a_copy_that_is_damaged_is_refused_and_left_as_it_is(tmp_path: Path) -> 
 def test_a_run_that_another_command_trains_here_is_not_replaced_by_its_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (_mirror, _execute):
-        monkeypatch.setattr(module, "LOCK_SECONDS", 0.0)
+    monkeypatch.setattr(_local, "LOCK_SECONDS", 0.0)
     shared, notes = tmp_path / "shared", Notes()
     Local().train(make_work(tmp_path / "one", workers=1, sync_to=shared), Notes())
     work = make_work(tmp_path / "two", workers=1, sync_to=shared)
@@ -84,7 +83,7 @@ def test_a_run_that_another_command_trains_here_is_not_replaced_by_its_copy(
     with RunFolder(ours).lock():
         Local().train(work, notes)
         assert [path.name for path in ours.iterdir()] == ["lock"]
-    assert [(run, details["cause"]) for run, details in notes.of("error")] == [(work.runs[0], "in use")]
+    assert [(event.run, event.cause) for event in notes.of("error")] == [(work.runs[0], "in use")]
     assert len(notes.of("done")) == 3
 
 
@@ -104,9 +103,7 @@ def test_a_run_that_cannot_be_copied_is_reported_and_the_others_are_trained_and_
 
     monkeypatch.setattr(_mirror, "copy_run", copy)
     assert not Local().train(work, notes)
-    assert [(run, details["message"]) for run, details in notes.of("error")] == [
-        (work.runs[0], "a disk that is broken")
-    ]
+    assert [(event.run, event.message) for event in notes.of("error")] == [(work.runs[0], "a disk that is broken")]
     copied, name = rows_of(shared), str(work.runs[0].folder)
     assert copied == local_rows() | {name: local_rows(1)[name]}
 
@@ -116,9 +113,9 @@ def test_runs_without_checkpoints_in_between_are_copied_at_the_end_only(
 ) -> None:
     failures: list[object] = []
     monkeypatch.setattr(threading, "excepthook", failures.append)
-    Local().train(
-        make_work(tmp_path / "one", workers=1, sync_to=tmp_path / "two", checkpoint_seconds=math.inf), Notes()
-    )
+    longest = threading.TIMEOUT_MAX
+    work = make_work(tmp_path / "one", workers=1, sync_to=tmp_path / "two", checkpoint_seconds=longest)
+    Local().train(work, Notes())
     assert failures == []
     assert rows_of(tmp_path / "two") == local_rows()
 
@@ -128,7 +125,7 @@ def test_more_runs_than_files_are_usually_open_have_their_locks(tmp_path: Path) 
     usual = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (80, usual[1]))
     try:
-        with mirrored(runs, tmp_path / "out", tmp_path / "shared", seconds=60.0, report=notes) as ours:
+        with mirrored(runs, Session(out=tmp_path / "out", emit=notes), tmp_path / "shared") as ours:
             assert ours == runs
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, usual)

@@ -10,7 +10,6 @@ import pytest
 
 from adalin.executors import Ray
 from executor_runs import (
-    Notes,
     assert_finished_once,
     local_rows,
     make_work,
@@ -20,6 +19,7 @@ from executor_runs import (
     starts_of,
     wait_for_starts,
 )
+from notes import Notes
 
 pytestmark = [
     pytest.mark.skipif(find_spec("ray") is None, reason="needs the ray extra"),

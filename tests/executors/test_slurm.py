@@ -16,7 +16,6 @@ from adalin.executors import Slurm, StatusReader
 from adalin.executors import _slurm as _slurm_engine
 from adalin.executors._submission import Submission
 from executor_runs import (
-    Notes,
     assert_finished_once,
     local_rows,
     make_work,
@@ -25,6 +24,7 @@ from executor_runs import (
     slow_down,
     wait_for_starts,
 )
+from notes import Notes
 from tiny_runs import tiny_budget
 
 pytestmark = [

@@ -12,17 +12,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from adalin.engine import MLPStack, ModuleStack, NetworkSpec, Stack
+from adalin.executors import define, execute
 from adalin.methods import ActivationMethod, Method, Rule, methods
 from adalin.models import make_model
 from adalin.nn import split_parameters
-from adalin.streams import Task
-from adalin.training import Run, RunFolder
-from adalin.training._mlp_stack import MLPStack
-from adalin.training._module_stack import ModuleStack
-from adalin.training._stack import Stack, Trainee
-from adalin.training._train import train_runs
+from adalin.runs import Event, Progress, Run, RunFolder, Session
+from adalin.streams import Task, get_benchmark, register_benchmark
+from method_texts import METHODS
+from own_benchmarks import on_data
+from registries import forget_later
 from synthetic_data import synthetic
-from training_methods import METHODS
 
 SHAPES = {"mlp": (1, 8, 8), "cnn": (3, 16, 16)}
 MODELS = [("mlp", method) for method in METHODS] + [("cnn", method) for method in methods()]
@@ -131,13 +131,9 @@ def test_a_network_keeps_its_dtype(model: str, method: str, dtype: torch.dtype) 
 # its training
 
 
-def trainee(model: str, method: str, dtype: torch.dtype = torch.float32) -> Trainee:
-    return Trainee(make(model, method, dtype), seed=3, lr=0.05, rules=Method.parse(method).rules)
-
-
 def stack(model: str, method: str, dtype: torch.dtype = torch.float32) -> Stack:
-    one = trainee(model, method, dtype)
-    return (MLPStack if MLPStack.fits(one.model) else ModuleStack)([one])
+    spec = NetworkSpec(make(model, method, dtype), seed=3, lr=0.05, rules=Method.parse(method).rules)
+    return (MLPStack if MLPStack.fits(spec.model) else ModuleStack)([spec])
 
 
 def task(model: str, dtype: torch.dtype = torch.float32) -> Task:
@@ -153,53 +149,63 @@ def test_training_keeps_the_dtype_too(model: str, method: str) -> None:
     assert {parameter.dtype for parameter in trained.model(0).parameters()} == {torch.float64}
 
 
-DATA = {
-    "mlp": ("random-label-mnist", synthetic("mnist", shape=(1, 8, 8))),
-    "cnn": ("class-split-cifar100", synthetic("cifar100", shape=(3, 16, 16), classes=10)),
+BENCHMARKS = {
+    "mlp": on_data(
+        get_benchmark("random-label-mnist"), synthetic("mnist", shape=(1, 8, 8)), id="contract-mlp-v1", model="mlp"
+    ),
+    "cnn": on_data(
+        get_benchmark("class-split-cifar100"),
+        synthetic("cifar100", shape=(3, 16, 16), classes=10),
+        id="contract-cnn-v1",
+        model="cnn",
+    ),
 }
-"""The benchmark that each model is trained on here, and its data."""
+"""The benchmark that each model is trained on here."""
 
 
-def define(model: str, method: str, **settings: Any) -> Run:
-    benchmark, data = DATA[model]
+@pytest.fixture
+def _benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    forget_later(monkeypatch)
+    for benchmark in BENCHMARKS.values():
+        register_benchmark(benchmark)
+
+
+def define_run(model: str, method: str, **settings: Any) -> Run[Any]:
     settings = {"tasks": 2, "epochs": 10, "images": 20, "batch_size": 16, "lr": 0.02, **settings}
-    return Run.define(benchmark, method, 3, data, **settings)
+    (run,) = define(BENCHMARKS[model].name, [method], [3], **settings).runs
+    return run
 
 
-def train(model: str, run: Run, out: Path, stop_after: float = math.inf) -> list[dict[str, Any]]:
+def train(run: Run[Any], out: Path, stop_after: float = math.inf) -> list[dict[str, Any]]:
     """Train for a number of epochs, or to the end."""
     epochs = 0
 
-    def count(event: str, run: Run, details: dict[str, Any]) -> None:
+    def count(event: Event) -> None:
         nonlocal epochs
-        epochs += event == "steps"
+        epochs += isinstance(event, Progress)
 
-    folder = RunFolder(out)
-    with folder.lock():
-        folder.create_or_check(run.config(), {})
-        train_runs([(run, folder)], DATA[model][1], report=count, stop=lambda: epochs >= stop_after)
-    return folder.rows()
+    execute([run], Session(out=out, emit=count, stop=lambda: epochs >= stop_after))
+    return RunFolder(out / run.folder).rows()
 
 
+@pytest.mark.usefixtures("_benchmarks")
 @for_every_model_and_method
 def test_training_lowers_the_loss_and_goes_on_exactly_where_it_was_stopped(
     model: str, method: str, tmp_path: Path
 ) -> None:
-    run = define(model, method)
-    stream = run.make_stream(DATA[model][1])
-    first = stream.task(0)
-    with torch.no_grad():
-        before = F.cross_entropy(run.make_model(stream, "init", 0)(first.inputs), first.labels).item()
-    whole = train(model, run, tmp_path / "whole")
+    run = define_run(model, method)
+    (before,) = train(define_run(model, method, tasks=1, epochs=None, steps=1, lr=1e-30), tmp_path / "before")
+    whole = train(run, tmp_path / "whole")
     assert len(whole) == 2
-    assert whole[0]["loss"] < before
+    assert whole[0]["loss"] < before["loss"]
 
-    stopped = train(model, run, tmp_path / "stopped", stop_after=run.epochs + run.epochs // 2)
-    checkpoint = RunFolder(tmp_path / "stopped").load(pytest.fail)
+    epochs = run.settings.epochs
+    stopped = train(run, tmp_path / "stopped", stop_after=epochs + epochs // 2)
+    checkpoint = RunFolder(tmp_path / "stopped" / run.folder).load(pytest.fail)
     assert checkpoint is not None
-    assert (checkpoint.position["task"], checkpoint.position["step"]) == (1, run.steps_in(0) // 2)
+    assert (checkpoint.position["task"], checkpoint.position["step"]) == (1, run.steps_of(1) // 2)
     assert stopped == whole[:1]
-    assert train(model, run, tmp_path / "stopped") == whole
+    assert train(run, tmp_path / "stopped") == whole
 
 
 # its rules

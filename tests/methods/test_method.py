@@ -11,13 +11,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import adalin
 from adalin import AdaLin, CReLU, register_activation
 from adalin.methods import Activation, Method, Rule, _method, methods, register_method
 from adalin.methods._l2 import L2
 from adalin.methods._scratch import Scratch
 from adalin.nn import activations
-from adalin.training import Run, RunFolder
-from adalin.training._train import train_runs
+from adalin.streams import get_benchmark, register_benchmark
+from own_benchmarks import on_data
 from registries import forget_later
 from synthetic_data import synthetic
 
@@ -245,19 +246,17 @@ def test_activations_of_ones_own_whose_layers_look_the_same_are_not_mixed_up(tmp
     def build(slope: float, width: int | None, dim: int | None) -> nn.Module:
         return AdaLin(nn.LeakyReLU(slope), width, dim=dim)
 
-    data, folders = synthetic("mnist"), []
+    register_benchmark(on_data(get_benchmark("permuted-mnist"), synthetic("mnist"), id="own-v1"))
     for name, slope in (("steep", 0.9), ("flat", 0.1)):
         register_activation(name, partial(build, slope), f"AdaLin on a leaky ReLU with slope {slope}")
-    runs = [Run.define("permuted-mnist", name, 3, data, tasks=1, images=20) for name in ("steep", "flat")]
-    for group in (runs, runs[:1], runs[1:]):
-        pairs = [(run, RunFolder(tmp_path / str(len(folders)) / run.method)) for run in group]
-        for run, folder in pairs:
-            folder.create_or_check(run.config(), {})
-        train_runs(pairs, data)
-        folders += [folder for _, folder in pairs]
-    steep, flat, steep_alone, flat_alone = (folder.rows() for folder in folders)
-    assert steep == steep_alone
-    assert flat == flat_alone
+
+    def rows_of(*methods: str) -> list[list[dict[str, Any]]]:
+        out = tmp_path / "-".join(methods)
+        return [result.rows for result in adalin.run("own", methods, [3], out=out, tasks=1, images=20)]
+
+    steep, flat = rows_of("steep", "flat")
+    assert [steep] == rows_of("steep")
+    assert [flat] == rows_of("flat")
     assert steep != flat
 
 

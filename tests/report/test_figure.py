@@ -52,10 +52,18 @@ def test_a_diverged_seed_counts_as_in_the_tables():
     np.testing.assert_allclose(line.get_ydata(), [0.3, 0.3])
 
 
-@pytest.mark.parametrize(("name", "start"), [("x.png", b"\x89PNG"), ("x.PDF", b"%PDF"), ("new/x.svg", b"<?xml")])
+@pytest.mark.parametrize(("name", "start"), [("x.png", b"\x89PNG"), ("x.PDF", b"%PDF"), ("x.svg", b"<?xml")])
 def test_the_ending_of_a_name_is_the_format(tmp_path: Path, name: str, start: bytes):
     save_figure(curves_figure(summarise([make_result()]), title="title", note="note"), tmp_path / name)
     assert (tmp_path / name).read_bytes().startswith(start)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_picture_in_a_folder_that_is_not_there_is_refused(tmp_path: Path):
+    figure = curves_figure(summarise([make_result()]), title="title")
+    with pytest.raises(ValueError, match=r"there is no folder .*typo for x\.png; make it first"):
+        save_figure(figure, tmp_path / "typo" / "x.png")
+    assert list(tmp_path.iterdir()) == []
 
 
 # Styles

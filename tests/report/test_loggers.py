@@ -8,23 +8,23 @@ from typing import Any
 
 import pytest
 
+import adalin
+from adalin.executors import define
 from adalin.report import open_loggers
-from adalin.training import Run
-from adalin.training import run as train
+from adalin.runs import Event, Progress, Result, Row
 
 SETTINGS = {"data": "bundled", "tasks": 2, "epochs": 1, "images": 32}
 
 
-def logged_run(names: list[str], out: Path, **settings: Any) -> list[Any]:
+def logged_run(names: list[str], out: Path, **settings: Any) -> list[Result]:
     with open_loggers(names, out) as loggers:
 
-        def report(event: str, run: Run, details: dict[str, Any]) -> None:
-            for tell in loggers:
-                tell(event, run, details)
+        def emit(event: Event) -> None:
+            for logger in loggers:
+                logger(event)
 
-        return train(
-            "random-label-mnist", ["baseline", "adalin"], [3], out=out, report=report, **{**SETTINGS, **settings}
-        )
+        settings = {**SETTINGS, **settings}
+        return adalin.run("random-label-mnist", ["baseline", "adalin"], [3], out=out, emit=emit, **settings)
 
 
 def plain(row: dict[str, Any]) -> dict[str, float]:
@@ -53,11 +53,11 @@ def test_tensorboard_has_every_plain_number_of_every_task(tmp_path: Path) -> Non
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_tensorboard_shows_a_task_that_was_trained_again_once(tmp_path: Path) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    run = Run.define("random-label-mnist", "baseline", 3, None)
+    (run,) = define("random-label-mnist", ["baseline"], [3], **SETTINGS).runs
     for tasks in ([0, 1, 2], [1, 2]):  # a process is killed, and the last checkpoint was after the first task
-        with open_loggers(["tensorboard"], tmp_path) as (report,):
+        with open_loggers(["tensorboard"], tmp_path) as (logger,):
             for task in tasks:
-                report("row", run, {"task": task, "online_accuracy": 0.5})
+                logger(Row(run, {"task": task, "online_accuracy": 0.5}))
     events = accumulator.EventAccumulator(str(tmp_path / "tensorboard" / run.folder))
     events.Reload()
     assert [one.step for one in events.Scalars("online_accuracy")] == [0, 1, 2]
@@ -83,7 +83,7 @@ def test_wandb_gets_one_run_each_with_its_rows(tmp_path: Path, monkeypatch: pyte
     results = logged_run(["wandb"], tmp_path)
     assert len(wandb.runs) == 2
     for result in results:
-        (run,) = [one for one in wandb.runs if one.options["config"] == result.run.config()]
+        (run,) = [one for one in wandb.runs if one.options["config"] == result.run.config]
         assert run.logged == [(row["task"], plain(row)) for row in result.rows]
         assert run.finished == 1
         assert run.options["name"] == f"{result.run.method} seed 3"
@@ -106,12 +106,12 @@ def test_a_run_that_goes_on_is_the_same_run_at_wandb(tmp_path: Path, monkeypatch
 def test_loggers_are_closed_when_training_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wandb = Wandb()
     monkeypatch.setitem(sys.modules, "wandb", wandb)
-    run = Run.define("random-label-mnist", "baseline", 3, None)
+    (run,) = define("random-label-mnist", ["baseline"], [3], **SETTINGS).runs
 
     def fail() -> None:
-        with open_loggers(["wandb"], tmp_path) as (report,):
-            report("steps", run, {"steps": 3})
-            report("row", run, {"task": 0, "online_accuracy": 0.5})
+        with open_loggers(["wandb"], tmp_path) as (logger,):
+            logger(Progress(run, 3))
+            logger(Row(run, {"task": 0, "online_accuracy": 0.5}))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

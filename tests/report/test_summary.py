@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adalin.report import by_benchmark, mean_and_deviation, summarise
-from made_results import make_result, with_accuracies
+from made_results import make_result, result_of, with_accuracies
 
 NAN = np.nan
 
@@ -117,8 +117,25 @@ def test_benchmarks_and_data_are_kept_apart():
 
 def test_seeds_that_choose_are_not_pooled_with_those_that_are_reported():
     results = [with_accuracies([0.1 * seed], seed=seed) for seed in (0, 3, 1, 4)]
-    reported, choosing = summarise(results)
+    reported, choosing = summarise(results, choosing=(0, 1, 2))
     assert (reported.label, reported.seeds) == ("baseline", [3, 4])
     assert (choosing.label, choosing.seeds) == ("baseline (seeds 0, 1)", [0, 1])
-    (alone,) = summarise([results[0], results[2]])
+    (alone,) = summarise([results[0], results[2]], choosing=(0, 1, 2))
     assert (alone.label, alone.seeds) == ("baseline", [0, 1])
+    (pooled,) = summarise(results)
+    assert pooled.seeds == [0, 3, 1, 4], "no seed chooses unless somebody says so"
+
+
+def test_methods_of_the_order_come_first_then_known_ones_then_others():
+    runs = [make_result(method) for method in ("adalin+l2", "adalin-gelu", "baseline", "adalin", "crelu")]
+    (found,) = by_benchmark(runs, order=("crelu", "adalin")).values()
+    assert [summary.label for summary in found] == ["crelu", "adalin", "baseline", "adalin-gelu", "adalin+l2"]
+
+
+def test_only_metrics_that_are_accuracies_are_0_after_a_run_diverged():
+    run = with_accuracies([0.4], tasks=3).run
+    rows = [{"task": 0, "online_accuracy": 0.4, "inaccuracy": 0.6, "test_accuracy": 0.5}]
+    (summary,) = summarise([result_of(run, rows, state="diverged")])
+    for metric in ("online_accuracy", "test_accuracy"):
+        assert (summary.scores(metric)[0, 1:] == 0).all()
+    assert np.isnan(summary.scores("inaccuracy")[0, 1:]).all(), "whatever its name ends in"

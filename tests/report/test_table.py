@@ -9,7 +9,7 @@ from made_results import make_result, with_accuracies
 def cells_of(*results):
     """The texts of a table, its heads first."""
     table = results_table(summarise(results), "title")
-    columns = [list(column.cells) for column in table.columns]
+    columns = [list(map(str, column.cells)) for column in table.columns]
     return [[str(column.header) for column in table.columns], *map(list, zip(*columns, strict=True))]
 
 

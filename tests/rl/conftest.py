@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from adalin.rl import _train
+from adalin.rl import _loop
 from registries import forget_later
 from rl.tiny_sac import make_small
 
@@ -22,7 +22,7 @@ def _double() -> Iterator[None]:
 @pytest.fixture
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     forget_later(monkeypatch)
-    monkeypatch.setattr(_train, "CHUNK", _train.CHUNK)  # is put back
+    monkeypatch.setattr(_loop, "CHUNK", _loop.CHUNK)  # is put back
     make_small()
 
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from adalin.rl import SACRun, _environment, define_sac_runs
+from adalin.executors import execute
+from adalin.rl import _environment
 from adalin.rl._environment import Environment, Transition, check_environment, is_mujoco, simulator_version
-from adalin.training import execute
+from adalin.runs import Session, read_run
+from notes import Notes
+from rl.tiny_sac import define_all
 
 gymnasium = pytest.importorskip("gymnasium", reason="the rl extra is not installed")
 pytest.importorskip("mujoco", reason="the rl extra is not installed")
@@ -251,7 +253,7 @@ def test_nothing_is_said_of_environments_that_can_be_used(
 )
 def test_an_environment_that_cannot_be_used_is_told_of_in_one_line(name: str, message: str) -> None:
     with pytest.raises(ValueError, match=r"^[^\n]*$") as error:
-        define_sac_runs(name, ["adalin"], [0])
+        define_all(name, ["adalin"], [0])
     assert str(error.value).startswith(message)
 
 
@@ -271,7 +273,7 @@ def test_spaces_that_do_not_fit_are_told_of_in_one_line(
     monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
     gymnasium.register("Strange-v0", lambda **options: Strange(**spaces), disable_env_checker=True)
     with pytest.raises(ValueError, match=message):
-        define_sac_runs("Strange-v0", ["adalin"], [0])
+        define_all("Strange-v0", ["adalin"], [0])
 
 
 class Endless(Strange):
@@ -306,7 +308,7 @@ def test_what_is_not_installed_is_told_of_with_how_to_install_it(
     missing: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_environment, "import_module", without(missing))
-    for ask in (check_environment, lambda name: define_sac_runs(name, ["adalin"], [0])):
+    for ask in (check_environment, lambda name: define_all(name, ["adalin"], [0])):
         with pytest.raises(ValueError, match=r"^SAC needs ") as error:
             ask(name)
         assert str(error.value) == f"SAC needs {missing}: pip install 'adalin[rl]'"
@@ -329,7 +331,7 @@ def _fresh_versions() -> Iterator[None]:
 
 
 def folder(name: str) -> Path:
-    (run,) = define_sac_runs(name, ["adalin"], [0])
+    (run,) = define_all(name, ["adalin"], [0])
     return run.folder
 
 
@@ -354,21 +356,22 @@ def test_runs_with_another_simulator_are_other_runs(
 
 
 def test_a_run_knows_its_simulator() -> None:
-    (run,) = define_sac_runs("Hopper-v4", ["adalin"], [0])
-    assert run.simulator == f"gymnasium {gymnasium.__version__}, mujoco {import_module('mujoco').__version__}"
-    assert run.config()["simulator"] == run.simulator
+    (run,) = define_all("Hopper-v4", ["adalin"], [0])
+    assert run.settings.simulator == f"gymnasium {gymnasium.__version__}, mujoco {import_module('mujoco').__version__}"
+    assert run.config["simulator"] == run.settings.simulator
     one, other = (
-        SACRun(benchmark="sac-Hopper-v4", method="adalin", seed=0, tasks=1, simulator=simulator)
+        read_run({"benchmark": "sac-Hopper-v4", "method": "adalin", "seed": 0, "tasks": 2, "simulator": simulator})
         for simulator in ("mujoco 3", "mujoco 4")
     )
     assert one.folder != other.folder
 
 
 def test_a_machine_with_another_simulator_does_not_train_the_run(tmp_path: Path) -> None:
-    (run,) = define_sac_runs("Pendulum-v1", ["adalin"], [0], steps=10, period=10)
-    told: list[str] = []
-    foreign = replace(run, simulator="gymnasium 0.1.0")
-    execute([foreign], out=tmp_path, data=None, workers=1, report=lambda *event: told.append(str(event[2])))
-    (message,) = [text for text in told if "gymnasium 0.1.0" in text]
-    assert f"and here is {run.simulator}: install the former" in message
+    (run,) = define_all("Pendulum-v1", ["adalin"], [0], steps=10, period=10, learning_starts=5)
+    notes = Notes()
+    foreign = run.with_settings(simulator="gymnasium 0.1.0")
+    execute([foreign], Session(out=tmp_path, emit=notes))
+    (message,) = notes.messages("error")
+    assert "gymnasium 0.1.0" in message
+    assert f"and here is {run.settings.simulator}: install the former" in message
     assert not any(tmp_path.rglob("rows.jsonl"))

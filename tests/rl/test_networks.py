@@ -8,11 +8,13 @@ from torch import Tensor, nn
 
 from adalin.methods import Method
 from adalin.nn import AdaLin, activations, register_activation
-from adalin.rl import SACRun, define_sac_runs
+from adalin.rl._build import _network
 from adalin.rl._networks import MLPs, ModuleStep
 from adalin.rl._sac import Adam
+from adalin.runs import read_run
+from method_texts import METHODS
 from registries import forget_later
-from training_methods import METHODS
+from rl.tiny_sac import define_all
 
 ALONE = [method for method in METHODS if not Method.parse(method).rules]
 EVERY = list(dict.fromkeys([*ALONE, "adalin:gate=none", "crelu:match=half", "fourier:match=params", *activations()]))
@@ -25,8 +27,9 @@ with_and_without_layer_norm = pytest.mark.parametrize("layer_norm", [False, True
 
 
 def build(method: str, count: int, *, layer_norm: bool = False, outputs: int = OUTPUTS) -> list[nn.Sequential]:
-    run = SACRun(benchmark="sac-Pendulum-v1", method=method, seed=0, tasks=1, layer_norm=layer_norm)
-    modules = [run._network(INPUTS, outputs) for _ in range(count)]
+    definition = {"benchmark": "sac-Pendulum-v1", "method": method, "seed": 0, "tasks": 2, "layer_norm": layer_norm}
+    run = read_run(definition)
+    modules = [_network(run, INPUTS, outputs) for _ in range(count)]
     for module in modules:
         for norm in module:
             if isinstance(norm, nn.LayerNorm):
@@ -260,7 +263,7 @@ def test_what_is_frozen_is_refused_before_anything_starts(monkeypatch: pytest.Mo
     forget_later(monkeypatch)
     register_activation("fixed-alpha", build, "AdaLin that does not learn")
     with pytest.raises(ValueError, match="SAC trains all parameters, and fixed-alpha has some that are frozen"):
-        define_sac_runs("Pendulum-v1", ["baseline", "fixed-alpha"], [3])
+        define_all("Pendulum-v1", ["baseline", "fixed-alpha"], [3])
 
 
 class Counting(nn.Module):
@@ -280,7 +283,7 @@ def test_what_cannot_be_resumed_is_refused_before_anything_starts(
     forget_later(monkeypatch)
     register_activation("mine", lambda width, dim: make(), "mine")
     with pytest.raises(ValueError, match="and mine draws random numbers or has buffers"):
-        define_sac_runs("Pendulum-v1", ["baseline", "mine"], [3])
+        define_all("Pendulum-v1", ["baseline", "mine"], [3])
 
 
 def test_an_activation_that_all_layers_share_is_in_each_of_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from adalin.rl import define_sac_runs
-from adalin.training import RunFolder, execute
+from adalin.executors import execute
+from adalin.runs import RunFolder, Session
+from notes import Notes
+from rl.tiny_sac import define_all
 
 pytest.importorskip("gymnasium", reason="the rl extra is not installed")
 
@@ -19,14 +21,10 @@ pytestmark = [
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_pendulum_swings_up_and_stays_there(seed: int, tmp_path: Path) -> None:
     settings = {"steps": 20_000, "period": 5_000, "learning_starts": 1_000}
-    (run,) = define_sac_runs("Pendulum-v1", ["adalin"], [seed], **settings)
-    problems: list[str] = []
-
-    def report(event: str, run: object, details: dict[str, str]) -> None:
-        problems.extend([details["message"]] if event in ("warning", "error") else [])
-
-    execute([run], out=tmp_path, report=report)
-    assert problems == []
+    (run,) = define_all("Pendulum-v1", ["adalin"], [seed], **settings)
+    notes = Notes()
+    execute([run], Session(out=tmp_path, emit=notes))
+    assert notes.messages("warning") == notes.messages("error") == []
     rows = RunFolder(tmp_path / run.folder).rows()
     assert [row["env_step"] for row in rows] == [5_000, 10_000, 15_000, 20_000]
     assert [row["episodes"] for row in rows] == [25] * 4

@@ -1,14 +1,18 @@
 """The replay buffer: the last transitions, in memory and, piece by piece, on disk."""
 
 import hashlib
+import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+import safetensors.torch
 import torch
 from torch import Tensor
 
 from adalin.rl._replay import ReplayBuffer
-from adalin.training._run_folder import CheckpointError
+from adalin.runs import CheckpointError
 from failing_disk import largest_file
 
 OBSERVATION, ACTION = 3, 2
@@ -43,9 +47,15 @@ def pieces(folder: Path) -> list[tuple[int, int]]:
     return [(int(name.split("-")[1]), int(name.split("-")[2])) for name in names]
 
 
-def loaded(folder: Path, size: int, added: int) -> ReplayBuffer:
+def listed(folder: Path, size: int, added: int) -> list[str]:
+    """The pieces on disk that a checkpoint after so many transitions has named."""
+    names = sorted(path.name for path in folder.glob("replay-*.safetensors"))
+    return [name for name in names if added - size < int(name.split("-")[2]) <= added]
+
+
+def loaded(folder: Path, size: int, added: int, names: Sequence[str] | None = None) -> ReplayBuffer:
     buffer = ReplayBuffer(size, OBSERVATION, ACTION)
-    buffer.load(folder, added)
+    buffer.load(folder, added, listed(folder, size, added) if names is None else names)
     return buffer
 
 
@@ -258,20 +268,134 @@ def test_a_piece_that_is_not_safetensors_is_named_with_what_to_do(tmp_path: Path
     assert "\n" not in message
 
 
-@pytest.mark.parametrize(("which", "lacking"), [(0, 0), (1, 10), (2, 20)])
-def test_a_missing_piece_is_told_of_with_what_to_do(which: int, lacking: int, tmp_path: Path) -> None:
-    three_pieces(tmp_path)[which].unlink()
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_a_missing_piece_is_named_with_what_to_do(which: int, tmp_path: Path) -> None:
+    paths = three_pieces(tmp_path)
+    paths[which].unlink()
     with pytest.raises(CheckpointError) as error:
-        loaded(tmp_path, 100, 30)
+        loaded(tmp_path, 100, 30, [path.name for path in paths])
     assert str(error.value) == (
-        f"{tmp_path} lacks transitions {lacking} to 30 of its replay buffer; restore the files "
-        "replay-*.safetensors or delete the folder to start the run anew"
+        f"cannot read {paths[which]}: No such file or directory; restore it or delete the folder to start the run anew"
     )
+
+
+@pytest.mark.parametrize(("which", "lacking"), [(0, 0), (1, 10), (2, 20)])
+def test_a_checkpoint_that_does_not_name_all_pieces_is_refused(which: int, lacking: int, tmp_path: Path) -> None:
+    names = [path.name for path in three_pieces(tmp_path)]
+    del names[which]
+    with pytest.raises(CheckpointError, match=f"names no pieces with transitions {lacking} to 30 of its replay buffer"):
+        loaded(tmp_path, 100, 30, names)
 
 
 def test_a_damaged_piece_that_nobody_needs_does_no_harm(tmp_path: Path) -> None:
     three_pieces(tmp_path)[0].write_bytes(b"")
     assert numbers_in(loaded(tmp_path, 15, 30)) == list(range(15, 30))
+
+
+# pieces of others
+
+
+def test_a_save_names_the_pieces_that_it_counts_on(tmp_path: Path) -> None:
+    buffer, kept = filled(20, 0), 0
+    for more in (3, 9, 0, 15, 45):
+        names = add(buffer, more).save(tmp_path, keep_from=kept)
+        kept = buffer.added
+        assert list(names) == listed(tmp_path, 20, kept)
+        assert_same(loaded(tmp_path, 20, kept, names), buffer)
+
+
+def test_a_buffer_that_goes_on_names_the_pieces_from_before(tmp_path: Path) -> None:
+    first = filled(100, 10).save(tmp_path, keep_from=0)
+    again = add(loaded(tmp_path, 100, 10, first), 5)
+    names = again.save(tmp_path, keep_from=10)
+    assert names[:1] == first
+    assert_same(loaded(tmp_path, 100, 15, names), again)
+
+
+def of_another_run(folder: Path, count: int = 10, scale: float = 0.5, **changes: Any) -> str:
+    """A piece with a right hash that no checkpoint here names, or one that is no piece of this buffer."""
+    shape = changes.get("shape", (count, 2 * OBSERVATION + ACTION + 2))
+    rows = torch.full(shape, scale, dtype=changes.get("dtype", torch.float32))
+    data = safetensors.torch.save({changes.get("key", "transitions"): rows})
+    name = f"replay-{0:010d}-{count:010d}-{hashlib.sha256(data).hexdigest()}.safetensors"
+    (folder / name).write_bytes(data)
+    return name
+
+
+def test_pieces_that_the_checkpoint_does_not_name_are_not_used_and_are_deleted(tmp_path: Path) -> None:
+    buffer = filled(100, 10)
+    names = buffer.save(tmp_path, keep_from=0)
+    foreign = [of_another_run(tmp_path, scale=scale) for scale in range(100)]
+    assert min(foreign) < names[0] < max(foreign), "whichever comes first"
+    assert_same(loaded(tmp_path, 100, 10, names), buffer)
+    assert [path.name for path in tmp_path.iterdir()] == list(names)
+
+
+def test_a_new_run_does_not_take_pieces_that_are_there(tmp_path: Path) -> None:
+    of_another_run(tmp_path)
+    buffer = filled(100, 10)
+    assert_same(loaded(tmp_path, 100, 10, buffer.save(tmp_path, keep_from=0)), buffer)
+
+
+def test_nothing_is_deleted_if_a_piece_is_missing(tmp_path: Path) -> None:
+    foreign = of_another_run(tmp_path)
+    with pytest.raises(CheckpointError, match="No such file"):
+        loaded(tmp_path, 100, 10, [f"{foreign[:29]}{'f' * 64}.safetensors"])
+    assert (tmp_path / foreign).exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"shape": (10, 9)},
+        {"shape": (1, 10)},
+        {"shape": (9, 10)},
+        {"shape": (100,)},
+        {"dtype": torch.bfloat16},
+        {"dtype": torch.float64},
+        {"dtype": torch.int32},
+        {"key": "others"},
+    ],
+    ids=str,
+)
+def test_a_piece_of_another_form_is_refused_in_one_line(changes: dict[str, Any], tmp_path: Path) -> None:
+    name = of_another_run(tmp_path, **changes)
+    with pytest.raises(CheckpointError, match=r"^[^\n]*replay-[^\n]*; restore it or delete the folder[^\n]*$"):
+        loaded(tmp_path, 100, 10, [name])
+
+
+@pytest.mark.parametrize("kind", ["endless", "pipe", "folder", "huge", "loop"])
+def test_what_is_no_file_is_refused_in_one_line(kind: str, tmp_path: Path) -> None:
+    (name,) = filled(100, 10).save(tmp_path, keep_from=0)
+    path = tmp_path / name
+    path.unlink()
+    if kind == "endless":
+        path.symlink_to("/dev/zero")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "loop":
+        path.symlink_to(path)
+    else:
+        with path.open("wb") as file:
+            file.truncate(1 << 40)
+    with pytest.raises(CheckpointError, match=r"^cannot read [^\n]*; restore it or delete the folder[^\n]*$"):
+        loaded(tmp_path, 100, 10, [name])
+
+
+@pytest.mark.parametrize("name", ["../replay", "/etc/passwd", "replay-0-10-x.safetensors", ""])
+def test_a_name_that_is_no_pieces_is_refused(name: str, tmp_path: Path) -> None:
+    names = filled(100, 10).save(tmp_path, keep_from=0)
+    with pytest.raises(CheckpointError, match="names no pieces"):
+        loaded(tmp_path, 100, 10, [*names, name])
+
+
+def test_a_temporary_that_is_a_link_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / "replay.tmp").symlink_to(tmp_path / "precious")
+    filled(100, 10).save(tmp_path, keep_from=0)
+    assert (tmp_path / "precious").read_text() == "mine"
 
 
 def test_a_full_disk_is_told_of_in_one_line(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from adalin.rl._sac import SAC
-from rl.tiny_sac import define, events_of, sac_outcome, train
+from rl.tiny_sac import define, notes_of, sac_outcome, train
 
 pytest.importorskip("mujoco", reason="the rl extra is not installed")
 
@@ -28,15 +28,15 @@ def test_a_run_whose_actions_are_not_finite_is_kept_and_not_trained_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(SAC, "act", act_badly)
-        events = events_of(run, tmp_path)
-    assert events[-1][0] == "diverged"
+        notes = notes_of(run, tmp_path)
+    assert notes.names[-1] == "diverged"
     result = sac_outcome(run, tmp_path)
     position = result["position"]
     assert (position["task"], position["step"], position["state"]) == (1, 11, "diverged")
     assert position["transitions"] == 31
     assert "row 1" not in result
     for again in (run, more):
-        assert [event for event, _ in events_of(again, tmp_path)] == ["resumed", "diverged"]
+        assert notes_of(again, tmp_path).names == ["resumed", "diverged"]
         assert sac_outcome(again, tmp_path) == result
     for path in (tmp_path / run.folder).glob("checkpoint-*"):
         path.unlink()
@@ -53,8 +53,8 @@ def test_an_agent_that_has_diverged_is_evaluated_without_the_simulator(
 
     monkeypatch.setattr(SAC, "act", act_badly)
     monkeypatch.chdir(tmp_path)  # where MuJoCo would complain
-    rows = [details for event, details in events_of(run, tmp_path) if event == "row"]
-    assert np.isnan([row["eval_return"] for row in rows]).all()
+    rows = notes_of(run, tmp_path).of("row")
+    assert np.isnan([row.values["eval_return"] for row in rows]).all()
     assert not (tmp_path / "MUJOCO_LOG.TXT").exists()
 
 

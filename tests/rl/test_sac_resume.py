@@ -4,6 +4,7 @@ import math
 import random
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from adalin.rl import _train
-from adalin.training import RunFolder, _checkpoint, execute
-from adalin.training._run_folder import Checkpoint
-from rl.tiny_sac import after_chunks, define, events_of, sac_outcome, train
+from adalin.executors import execute
+from adalin.rl import SACRun, _loop
+from adalin.rl._replay import ReplayBuffer
+from adalin.runs import Checkpoint, RunFolder, Session
+from notes import Notes
+from rl.tiny_sac import after_chunks, define, notes_of, sac_outcome, train
 
 gymnasium = pytest.importorskip("gymnasium", reason="the rl extra is not installed")
 pytest.importorskip("mujoco", reason="the rl extra is not installed")
@@ -46,7 +49,7 @@ def then_crash(stop: Callable[[], bool]) -> Callable[[], bool]:
 def test_stops_at_random_moments_change_nothing(
     env: str, replay_ratio: int, starts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_train, "CHUNK", 7)
+    monkeypatch.setattr(_loop, "CHUNK", 7)
     run = define(env, steps=120, period=60, learning_starts=starts, batch_size=16, replay_ratio=replay_ratio)
     expected = train(run, tmp_path / "whole", checkpoint_seconds=math.inf)
     assert expected["position"]["state"] == "done"
@@ -85,17 +88,34 @@ def test_a_stop_after_any_chunk_changes_nothing(env: str, tmp_path: Path) -> Non
         ("crelu", {}),
         ("adalin-tanh:granularity=network", {"layer_norm": True}),
         ("fourier", {"policy_frequency": 3, "replay_ratio": 2}),
-        ("adalin", {"period": 15, "policy_frequency": 1}),
+        ("adalin", {"period": 15}),
         ("adalin", {"buffer_size": 25}),
         ("adalin", {"buffer_size": 7}),
         ("adalin", {"learning_starts": 0}),
-        ("adalin", {"learning_starts": 1_000}),
+        ("adalin", {"learning_starts": 59}),
     ],
 )
 def test_a_stop_after_every_chunk_changes_nothing(method: str, settings: dict[str, Any], tmp_path: Path) -> None:
     run = define("Hopper-v4", method, **settings)
     for _ in range(2 * run.tasks):
         train(run, tmp_path / "stopped", stop=after_chunks(1))
+    assert sac_outcome(run, tmp_path / "stopped") == train(run, tmp_path / "whole")
+
+
+@small
+@pytest.mark.parametrize(
+    "settings", [{"period": 15, "policy_frequency": 1}, {"policy_frequency": 2, "replay_ratio": 3}]
+)
+def test_a_stop_after_every_step_changes_nothing_where_the_actor_learns_in_each(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    run = define("Hopper-v4", steps=30, **{"period": 30} | settings)
+    for step in range(1, 31):
+        notes = notes_of(run, tmp_path / "stopped", stop=after_chunks(1))
+        steps = step * run.settings.replay_ratio
+        assert notes.steps("resumed") == [steps - run.settings.replay_ratio]
+        assert sum(notes.steps("progress")) == run.settings.replay_ratio
+        assert notes.names[-1] == ("done" if step == 30 else "stopped")
     assert sac_outcome(run, tmp_path / "stopped") == train(run, tmp_path / "whole")
 
 
@@ -109,7 +129,7 @@ def test_more_steps_later_are_the_same_as_from_the_start(tmp_path: Path) -> None
 
 @small
 def test_a_buffer_of_any_size_takes_no_more_memory_than_there_are_steps(tmp_path: Path) -> None:
-    runs = [define("Hopper-v4", buffer_size=size) for size in (60, 10**15)]
+    runs = [define("Hopper-v4", buffer_size=size) for size in (60, 10**9)]
     exact, huge = (train(run, tmp_path) for run in runs)
     assert exact == huge
 
@@ -118,8 +138,7 @@ def test_a_buffer_of_any_size_takes_no_more_memory_than_there_are_steps(tmp_path
 def test_fewer_steps_later_change_nothing(tmp_path: Path) -> None:
     long, short = define("Hopper-v4", steps=40), define("Hopper-v4", steps=20)
     before = train(long, tmp_path)
-    events = events_of(short, tmp_path)
-    assert [event for event, _ in events] == ["resumed", "done"]
+    assert notes_of(short, tmp_path).names == ["resumed", "done"]
     assert sac_outcome(long, tmp_path) == before
 
 
@@ -127,30 +146,31 @@ def test_fewer_steps_later_change_nothing(tmp_path: Path) -> None:
 def test_a_finished_run_is_not_trained_again(tmp_path: Path) -> None:
     run = define("Hopper-v4", steps=40)
     before = train(run, tmp_path)
-    first, last = events_of(run, tmp_path)
-    assert first == ("resumed", {"steps": 40})
-    assert last[0] == "done"
+    notes = notes_of(run, tmp_path)
+    assert notes.names == ["resumed", "done"]
+    assert notes.steps("resumed") == [40]
     assert sac_outcome(run, tmp_path) == before
 
 
 @small
 def test_steps_are_told_of_as_they_are_made(tmp_path: Path) -> None:
-    run = define("Hopper-v4", steps=44, period=22, replay_ratio=2)
-    events = events_of(run, tmp_path, stop=after_chunks(4))
-    assert [event for event, _ in events] == ["resumed", "steps", "steps", "steps", "row", "steps", "stopped"]
-    assert [details["steps"] for event, details in events if event == "steps"] == [20, 20, 4, 20]
-    events = events_of(run, tmp_path)
-    assert events[0] == ("resumed", {"steps": 64})
-    assert sum(details["steps"] for event, details in events if event in ("resumed", "steps")) == run.total_steps == 88
+    run = define("Hopper-v4", steps=44, period=22, replay_ratio=2, policy_frequency=3)
+    notes = notes_of(run, tmp_path, stop=after_chunks(4))
+    assert notes.names == ["resumed", "progress", "progress", "progress", "row", "progress", "stopped"]
+    assert notes.steps("progress") == [20, 20, 4, 20]
+    notes = notes_of(run, tmp_path)
+    assert notes.names[0] == "resumed"
+    assert notes.steps("resumed") == [64]
+    assert 64 + sum(notes.steps("progress")) == run.total_steps == 88
 
 
 @small
 def test_executed_runs_end_with_the_same_bits(tmp_path: Path) -> None:
     runs = [define("Hopper-v4", method, seed) for method, seed in (("adalin", 0), ("adalin", 1), ("baseline", 0))]
-    events: list[str] = []
-    assert not execute(runs, out=tmp_path / "out", workers=1, report=lambda event, *_: events.append(event))
-    assert events.count("done") == 3
-    assert "error" not in events
+    notes = Notes()
+    assert not execute(runs, Session(out=tmp_path / "out", emit=notes))
+    assert notes.names.count("done") == 3
+    assert "error" not in notes.names
     found = [sac_outcome(run, tmp_path / "out") for run in runs]
     assert found == [train(run, tmp_path / "alone") for run in runs]
     assert len({str(one["row 2"]) for one in found}) == 3
@@ -171,7 +191,7 @@ def test_a_resume_without_any_one_piece_of_the_state_is_noticed(tmp_path: Path) 
 
     def resumed(name: str, altered: Checkpoint) -> dict[str, Any]:
         shutil.copytree(tmp_path / "stopped", tmp_path / name)
-        _checkpoint.save(tmp_path / name / run.folder, altered)
+        RunFolder(tmp_path / name / run.folder).save(replace(altered, pieces=checkpoint.pieces))
         return train(run, tmp_path / name)
 
     assert resumed("nothing", checkpoint) == expected
@@ -198,15 +218,25 @@ def test_a_resume_with_another_replay_buffer_is_noticed(tmp_path: Path) -> None:
     run = define("Hopper-v4", steps=40)
     expected = train(run, tmp_path / "whole")
     train(run, tmp_path / "stopped", stop=after_chunks(3))
-    (other,) = (tmp_path / "stopped" / run.folder).glob("replay-*")
     shutil.copytree(tmp_path / "stopped", tmp_path / "other")
-    buffer = _train.ReplayBuffer(run.buffer_size, 11, 3)
-    buffer.load(other.parent, 30)
-    buffer._rows[:30, 0] += 0.1
-    (tmp_path / "other" / run.folder / other.name).unlink()
-    buffer.save(tmp_path / "other" / run.folder, keep_from=0)
+    folder = RunFolder(tmp_path / "other" / run.folder)
+    checkpoint = folder.load(pytest.fail)
+    assert checkpoint is not None
+    buffer, changed = (ReplayBuffer(run.settings.buffer_size, 11, 3) for _ in range(2))
+    buffer.load(folder.path, 30, checkpoint.pieces)
+    changed._rows[:30] = buffer._rows[:30]
+    changed._rows[:30, 0] += 0.1
+    changed.added = 30
+    folder.save(replace(checkpoint, pieces=changed.save(folder.path, keep_from=0)))
     assert train(run, tmp_path / "other") != expected
     assert train(run, tmp_path / "stopped") == expected
+
+
+def errors_of(run: SACRun, out: Path) -> list[str]:
+    """What is said of a run that cannot go on."""
+    notes = Notes()
+    execute([run], Session(out=out, emit=notes))
+    return notes.messages("error")
 
 
 # crashes
@@ -220,11 +250,11 @@ def test_a_crash_before_the_first_checkpoint_changes_nothing(
     """Transitions were written, the checkpoint that counts on them was not; the next one comes earlier, or later."""
     run = define("Hopper-v4", steps=40)
 
-    def crash(*_: object) -> None:
+    def crash(*_: object, **__: object) -> None:
         raise CrashError
 
     with monkeypatch.context() as patch:
-        patch.setattr(_checkpoint, "save", crash)
+        patch.setattr(RunFolder, "save", crash)
         with pytest.raises(CrashError):
             train(run, tmp_path / "out", stop=after_chunks(2))
     assert list((tmp_path / "out" / run.folder).glob("replay-*"))
@@ -241,11 +271,11 @@ def test_a_damaged_checkpoint_costs_the_way_from_the_one_before(settings: dict[s
     data = bytearray(newest.read_bytes())
     data[len(data) // 2] ^= 1
     newest.write_bytes(data)
-    events = events_of(run, tmp_path / "out")
-    (warning,) = [details["message"] for event, details in events if event == "warning"]
+    notes = notes_of(run, tmp_path / "out")
+    (warning,) = notes.messages("warning")
     assert str(newest) in warning
     assert "trying the checkpoint before it" in warning
-    assert [event for event, _ in events].count("steps") == 3, "the chunk before the stop, and the two after it"
+    assert notes.names.count("progress") == 3, "the chunk before the stop, and the two after it"
     assert sac_outcome(run, tmp_path / "out") == train(run, tmp_path / "whole")
 
 
@@ -255,16 +285,11 @@ def test_rows_that_are_missing_before_a_checkpoint_are_noticed(tmp_path: Path) -
     before = train(run, tmp_path, stop=after_chunks(5))
     rows = tmp_path / run.folder / "rows.jsonl"
     rows.write_bytes(rows.read_bytes().splitlines(keepends=True)[0])
-    assert events_of(run, tmp_path) == [
-        (
-            "error",
-            {
-                "message": f"{tmp_path / run.folder} has 1 rows, but its checkpoint comes after 2 tasks; "
-                "restore rows.jsonl or delete the folder to start the run anew"
-            },
-        )
+    assert errors_of(run, tmp_path) == [
+        f"{tmp_path / run.folder} has 1 rows, but its checkpoint comes after 2 tasks; "
+        "restore rows.jsonl or delete the folder to start the run anew"
     ]
-    assert sac_outcome(run, tmp_path)["position"] == before["position"]
+    assert RunFolder(tmp_path / run.folder).peek() == before["position"]
 
 
 @small
@@ -273,10 +298,11 @@ def test_rows_without_a_checkpoint_are_made_again(tmp_path: Path) -> None:
     train(run, tmp_path / "out", stop=after_chunks(5))
     for path in (tmp_path / "out" / run.folder).glob("checkpoint-*"):
         path.unlink()
-    warning, *events = events_of(run, tmp_path / "out", stop=after_chunks(1))
-    assert warning[0] == "warning"
-    assert warning[1]["message"].startswith(f"{tmp_path / 'out' / run.folder} has 2 rows but no checkpoint")
-    assert events[0] == ("resumed", {"steps": 0})
+    notes = notes_of(run, tmp_path / "out", stop=after_chunks(1))
+    assert notes.names[:2] == ["warning", "resumed"]
+    (warning,) = notes.messages("warning")
+    assert warning.startswith(f"{tmp_path / 'out' / run.folder} has 2 rows but no checkpoint")
+    assert notes.steps("resumed") == [0]
     assert train(run, tmp_path / "out") == train(run, tmp_path / "whole")
 
 
@@ -290,10 +316,8 @@ def test_transitions_that_are_lost_are_told_of_in_one_line(damage: str, tmp_path
         first.unlink()
     else:
         first.write_bytes(first.read_bytes()[:-1])
-    events: list[tuple[str, dict[str, Any]]] = []
-    execute([run], out=tmp_path, report=lambda event, run, details: events.append((event, details)))
-    (message,) = [details["message"] for event, details in events if event == "error"]
-    assert str(first if damage == "damaged" else first.parent) in message
+    (message,) = errors_of(run, tmp_path)
+    assert str(first) in message
     assert message.endswith("or delete the folder to start the run anew")
     assert "\n" not in message
 
@@ -338,3 +362,43 @@ def test_an_environment_of_ones_own_goes_on_to_the_same_end(tmp_path: Path, monk
     expected = train(run, tmp_path / "whole")
     assert expected["position"]["state"] == "done"
     assert sac_outcome(run, tmp_path / "stopped") == expected
+
+
+@small
+def test_transitions_of_another_run_are_refused_or_not_used(tmp_path: Path) -> None:
+    runs = [define("Hopper-v4", seed=seed) for seed in (0, 1)]
+    folders = [tmp_path / "out" / run.folder for run in runs]
+    for run in runs:
+        train(run, tmp_path / "out", stop=after_chunks(3), checkpoint_seconds=-1)
+    own, others = (sorted(folder.glob("replay-*")) for folder in folders)
+    kept = {path.name: path.read_bytes() for path in own}
+    for path in others:  # beside its own
+        shutil.copy(path, folders[0])
+    shutil.copytree(tmp_path / "out", tmp_path / "beside")
+    assert train(runs[0], tmp_path / "beside") == train(runs[0], tmp_path / "whole")
+    for path in own:  # in place of its own
+        path.unlink()
+    (message,) = errors_of(runs[0], tmp_path / "out")
+    assert message == (
+        f"cannot read {own[0]}: No such file or directory; restore it or delete the folder to start the run anew"
+    )
+    for name, data in kept.items():
+        (folders[0] / name).write_bytes(data)
+    assert train(runs[0], tmp_path / "out") == train(runs[0], tmp_path / "whole")
+
+
+@small
+def test_a_checkpoint_of_another_run_is_refused_and_nothing_is_lost(tmp_path: Path) -> None:
+    runs = [define("Hopper-v4", seed=seed) for seed in (0, 1)]
+    for run in runs:
+        train(run, tmp_path / "out", stop=after_chunks(3 + run.seed), checkpoint_seconds=-1)
+    shutil.copytree(tmp_path / "out" / runs[0].folder, tmp_path / "kept")
+    for path in (tmp_path / "out" / runs[1].folder).glob("*-*.safetensors"):
+        shutil.copy(path, tmp_path / "out" / runs[0].folder)
+    before = sorted((tmp_path / "out" / runs[0].folder).iterdir())
+    (message,) = errors_of(runs[0], tmp_path / "out")
+    assert " is that of another run, or config.json was changed; put what belongs there back" in message
+    assert sorted((tmp_path / "out" / runs[0].folder).iterdir()) == before
+    shutil.rmtree(tmp_path / "out" / runs[0].folder)
+    shutil.copytree(tmp_path / "kept", tmp_path / "out" / runs[0].folder)
+    assert train(runs[0], tmp_path / "out") == train(runs[0], tmp_path / "whole")

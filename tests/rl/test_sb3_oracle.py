@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from adalin.rl import SACRun
+from adalin.rl._build import make_networks
 from adalin.rl._sac import SAC, Batch
+from adalin.runs import read_run
 
 gymnasium = pytest.importorskip("gymnasium", reason="the rl extra is not installed")
 sb3 = pytest.importorskip("stable_baselines3", reason="the integrations extra is not installed")
@@ -50,8 +51,8 @@ class Oracle(NamedTuple):
 
 
 def run_networks() -> tuple[nn.Sequential, list[nn.Sequential], list[nn.Sequential]]:
-    run = SACRun(benchmark="sac-Nothing-v0", method="baseline", seed=0, tasks=1)
-    actor, critics, _ = run.networks(OBSERVATIONS, ACTIONS)
+    run = read_run({"benchmark": "sac-Nothing-v0", "method": "baseline", "seed": 0, "tasks": 2})
+    actor, critics, _ = make_networks(run, OBSERVATIONS, ACTIONS)
     targets = copy.deepcopy(critics)
     with torch.no_grad():
         for parameter in (parameter for one in targets for parameter in one.parameters()):

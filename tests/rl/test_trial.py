@@ -2,7 +2,7 @@
 
 import pytest
 
-from adalin.rl import _train
+from adalin.rl import _loop
 from adalin.rl._sac import SAC, Batch
 from rl.tiny_sac import define
 
@@ -23,8 +23,8 @@ def test_the_cost_of_an_update_is_that_of_one_update(
         update(self, batch)
 
     monkeypatch.setattr(SAC, "update", counted)
-    monkeypatch.setattr(_train.time, "perf_counter", lambda: float(made))
-    trial = _train.try_sac(define("Pendulum-v1", batch_size=batch_size, replay_ratio=replay_ratio))
+    monkeypatch.setattr(_loop.time, "perf_counter", lambda: float(made))
+    trial = _loop.try_agent(define("Pendulum-v1", batch_size=batch_size, replay_ratio=replay_ratio))
     assert made > 0
     assert trial.seconds_per_step == 1.0
     assert trial.seconds_per_task == 0.0

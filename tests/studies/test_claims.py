@@ -6,18 +6,18 @@ from functools import cache
 import numpy as np
 import pytest
 
-from adalin.data._digits import SHA256 as DIGITS
+from adalin.data import DIGITS_SHA256 as DIGITS
 from adalin.methods import Method
-from adalin.report._summary import Summary, summarise
-from adalin.streams import _benchmarks, benchmarks
+from adalin.report import Summary, summarise
+from adalin.streams import benchmarks
 from adalin.studies import CLAIMS, judge_claims
 from adalin.studies._alpha_checks import Overhead
-from adalin.studies._book import Book, MissingError
 from adalin.studies._checks import Plasticity
-from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, hyper_parameters
+from adalin.studies._evidence import MissingError, PaperRuns
+from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, SWEEP_SEEDS, hyper_parameters
 from adalin.studies._recipes import BUDGETS
-from adalin.training import Run
-from made_results import result_of
+from made_results import define, result_of
+from own_benchmarks import put_in_place
 
 TASKS = 20
 RL_MNIST, RL_CIFAR, SHUFFLED, SPLIT = (
@@ -40,8 +40,8 @@ def collapses(chance=0.1, task=10):
 @pytest.fixture
 def _papers_tasks(monkeypatch):
     """As many as the runs made here have."""
-    for name, benchmark in benchmarks().items():
-        monkeypatch.setitem(_benchmarks._BENCHMARKS, name, replace(benchmark, tasks=TASKS))
+    for benchmark in benchmarks().values():
+        put_in_place(monkeypatch, replace(benchmark, settings=replace(benchmark.settings, tasks=TASKS)))
 
 
 def summary(benchmark, method, *, seeds=(3, 4, 5), settings=None, diverged_at=None, noise=0.005, **metrics):
@@ -49,9 +49,7 @@ def summary(benchmark, method, *, seeds=(3, 4, 5), settings=None, diverged_at=No
     results = []
     chosen = hyper_parameters(benchmark, method) | {"tasks": TASKS} | (settings or {})
     for seed in seeds:
-        run = Run.define(benchmark, method, seed, None, **{k: v for k, v in chosen.items() if k != "data"})
-        if "data" in chosen:
-            run = Run(**run.config() | {"data": chosen["data"]}, tasks=run.tasks)
+        run = define(benchmark, method, seed, **chosen)
         rng = np.random.default_rng(seed)
         rows = [{"task": task} for task in range(run.tasks if diverged_at is None else diverged_at)]
         for row in rows:
@@ -63,10 +61,10 @@ def summary(benchmark, method, *, seeds=(3, 4, 5), settings=None, diverged_at=No
     return Summary(method, results)
 
 
-def find(book, benchmark, method):
+def find(runs, benchmark, method):
     """The one that judges claims, or None."""
     try:
-        return book.find_all(benchmark, [method])[0]
+        return runs.find_all(benchmark, [method])[0]
     except MissingError:
         return None
 
@@ -129,11 +127,11 @@ def summaries(changed=None, without=()):
 
 
 def judge(claim, *args, **kwargs):
-    return BY_ID[claim].judge(Book(summaries(*args, **kwargs)))
+    return BY_ID[claim].judge(PaperRuns(summaries(*args, **kwargs)))
 
 
 def judge_plasticity(*entries, benchmark=RL_MNIST, method="adalin", kept=True):
-    return Plasticity(benchmark, method, kept).judge(Book(entries))
+    return Plasticity(benchmark, method, kept).judge(PaperRuns(entries))
 
 
 def test_every_claim_is_there_once_and_can_be_judged_without_any_runs():
@@ -237,16 +235,16 @@ def test_c10_is_judged_by_the_test_accuracy_of_the_last_tasks():
     rivals = [summary(name, method, test_accuracy=FLAT * 0.6) for method in ("baseline", "crelu", "fourier")]
     late, early = np.linspace(0.4, 0.7, TASKS), np.linspace(0.8, 0.5, TASKS)
     for curve, outcome in ((late, "holds"), (early, "does not hold")):
-        book = Book([*rivals, summary(name, "adalin", test_accuracy=curve)])
-        assert BY_ID["C10"].judge(book).outcome == outcome
+        runs = PaperRuns([*rivals, summary(name, "adalin", test_accuracy=curve)])
+        assert BY_ID["C10"].judge(runs).outcome == outcome
 
 
 def test_c19_counts_what_the_networks_have():
-    mlp, cnn = BY_ID["C19"].judge(Book([])).findings
+    mlp, cnn = BY_ID["C19"].judge(PaperRuns([])).findings
     assert mlp.statement == "AdaLin adds 210 of 89,610 (0.23%) parameters to the mlp"
     assert mlp.numbers.startswith("200 of 89,610 (0.22%)")
     assert cnn.numbers.startswith("96 of 39,796 (0.24%)")
-    assert Overhead("mlp", (1, 28, 28), 10, 200, 89_610, "").judge(Book([])).outcome == "holds"
+    assert Overhead("mlp", (1, 28, 28), 10, 200, 89_610, "").judge(PaperRuns([])).outcome == "holds"
 
 
 @pytest.mark.parametrize(("end", "outcome"), [(0.79, "holds"), (0.75, "undecided"), (0.7, "does not hold")])
@@ -260,8 +258,8 @@ def test_plasticity_is_kept_lost_or_undecided_by_the_interval_of_the_change(end,
 
 def test_what_has_not_come_in_fewer_tasks_than_the_papers_may_come_later():
     for method, claim in (("interpolation", "C15"), ("baseline", "C6")):
-        book = Book([summary(name, method, online_accuracy=FALLS) for name in (RL_MNIST, RL_CIFAR)])
-        assert BY_ID[claim].judge(book).outcome == "undecided"
+        runs = PaperRuns([summary(name, method, online_accuracy=FALLS) for name in (RL_MNIST, RL_CIFAR)])
+        assert BY_ID[claim].judge(runs).outcome == "undecided"
     assert judge_plasticity(summary(RL_MNIST, "adalin", online_accuracy=FLAT * 0.8), kept=False).outcome == "undecided"
 
 
@@ -290,23 +288,23 @@ def test_too_few_tasks_or_seeds_decide_nothing():
 
 def test_a_metric_that_rows_lack_is_named():
     entries = summaries({(SPLIT, "adalin"): {"test_accuracy": [[]] * TASKS}})
-    assert "no test_accuracy" in BY_ID["C9"].judge(Book(entries)).findings[0].numbers
+    assert "no test_accuracy" in BY_ID["C9"].judge(PaperRuns(entries)).findings[0].numbers
     entries = summaries({(RL_MNIST, "adalin"): {"alpha": [[]] * TASKS}})
-    assert "no alpha" in BY_ID["C18"].judge(Book(entries)).findings[0].numbers
+    assert "no alpha" in BY_ID["C18"].judge(PaperRuns(entries)).findings[0].numbers
 
 
 def test_only_the_papers_hyper_parameters_count():
     for settings in ({"lr": 1e-3}, {"batch_size": 64}, {"inputs": "kumar2023"}, {"init": "he-normal"}):
         assert (
-            find(Book([summary(RL_MNIST, "adalin", settings=settings, online_accuracy=FLAT)]), RL_MNIST, "adalin")
+            find(PaperRuns([summary(RL_MNIST, "adalin", settings=settings, online_accuracy=FLAT)]), RL_MNIST, "adalin")
             is None
         )
     fourier = summary(RL_CIFAR, "fourier", online_accuracy=FLAT)
-    found = find(Book([fourier]), RL_CIFAR, "fourier")
+    found = find(PaperRuns([fourier]), RL_CIFAR, "fourier")
     assert found is not None
     assert (found.config["lr"], found.config["batch_size"]) == (1e-3, 32)
     plain = summary(RL_CIFAR, "fourier", settings={"lr": 1e-2, "batch_size": 16}, online_accuracy=FLAT)
-    assert find(Book([plain]), RL_CIFAR, "fourier") is None
+    assert find(PaperRuns([plain]), RL_CIFAR, "fourier") is None
 
 
 def test_the_papers_epochs_and_data_come_before_more_tasks():
@@ -314,11 +312,11 @@ def test_the_papers_epochs_and_data_come_before_more_tasks():
     short = summary(RL_MNIST, "adalin", settings={"epochs": 5, "tasks": 40}, online_accuracy=np.ones(40))
     digits = summary(RL_MNIST, "adalin", settings={"data": DIGITS, "tasks": 40}, online_accuracy=np.ones(40))
     for order in ([whole, short, digits], [digits, short, whole]):
-        found = find(Book(order), RL_MNIST, "adalin")
+        found = find(PaperRuns(order), RL_MNIST, "adalin")
         assert found is not None
         assert found.config == whole.config
     begun = summary(RL_MNIST, "adalin", settings={"tasks": 3}, online_accuracy=FLAT)
-    found = find(Book([begun, short]), RL_MNIST, "adalin")
+    found = find(PaperRuns([begun, short]), RL_MNIST, "adalin")
     assert found is not None
     assert found.config == short.config
 
@@ -336,25 +334,25 @@ def test_methods_are_compared_at_one_scale_only():
     adalin = summary(SPLIT, "adalin", online_accuracy=FLAT * 0.8)
     scratch = summary(SPLIT, "scratch", settings={"epochs": 5}, online_accuracy=FLAT * 0.7)
     check = BY_ID["C4"].checks[-1]
-    assert "with the same epochs" in check.judge(Book([adalin, scratch])).numbers
+    assert "with the same epochs" in check.judge(PaperRuns([adalin, scratch])).numbers
     both = summary(SPLIT, "adalin", settings={"epochs": 5}, online_accuracy=FLAT * 0.6)
-    assert check.judge(Book([adalin, scratch, both])).outcome == "does not hold"
+    assert check.judge(PaperRuns([adalin, scratch, both])).outcome == "does not hold"
 
 
 def test_seeds_that_chose_hyper_parameters_do_not_judge_claims():
     chose = summary(RL_MNIST, "adalin", seeds=(0, 1, 2), online_accuracy=FALLS)
     reported = summary(RL_MNIST, "adalin", online_accuracy=FLAT * 0.8)
     for order in ([*chose.results, *reported.results], [*reported.results, *chose.results]):
-        assert judge_plasticity(*summarise(order)).outcome == "holds"
+        assert judge_plasticity(*summarise(order, choosing=SWEEP_SEEDS)).outcome == "holds"
     alone = judge_plasticity(chose)
     assert alone.outcome == "does not hold"
     assert "the seeds that chose the hyper-parameters" in alone.numbers
 
 
 def test_no_gate_is_adalin_without_a_gate():
-    book = Book([summary(RL_MNIST, "no-gate:base=gelu", online_accuracy=FALLS)])
-    assert find(book, RL_MNIST, "adalin-gelu:gate=none") is not None
-    assert find(book, RL_MNIST, "adalin:gate=none") is None
+    runs = PaperRuns([summary(RL_MNIST, "no-gate:base=gelu", online_accuracy=FALLS)])
+    assert find(runs, RL_MNIST, "adalin-gelu:gate=none") is not None
+    assert find(runs, RL_MNIST, "adalin:gate=none") is None
 
 
 @pytest.mark.parametrize("settings", [{"clip": 0.5}, {"precision": "bfloat16"}, {"model": "cnn"}, {"steps": 10}])
@@ -362,7 +360,7 @@ def test_runs_that_are_not_the_papers_do_not_take_the_place_of_those_that_are(se
     papers = summary("random-label-mnist", "baseline", online_accuracy=FALLS)
     others = summary("random-label-mnist", "baseline", settings=settings, online_accuracy=FLAT)
     for given in ([papers, others], [others, papers]):
-        assert find(Book(given), "random-label-mnist", "baseline").config == papers.config
+        assert find(PaperRuns(given), "random-label-mnist", "baseline").config == papers.config
 
 
 def test_c10_is_judged_with_a_smaller_network_and_says_so():
@@ -373,7 +371,7 @@ def test_c10_is_judged_with_a_smaller_network_and_says_so():
         summary("class-incremental-cifar100", method, settings=dict(short), test_accuracy=curve)
         for method, curve in curves.items()
     ]
-    verdict = BY_ID["C10"].judge(Book(made))
+    verdict = BY_ID["C10"].judge(PaperRuns(made))
     assert verdict.outcome == "holds"
     assert "resnet18-narrow (lr 0.01, batches of 50) instead of resnet18" in verdict.findings[0].numbers
     # Nor does it matter what else was tried with it.
@@ -381,7 +379,7 @@ def test_c10_is_judged_with_a_smaller_network_and_says_so():
         slower = {"settings": {**short, "lr": 1e-4}, "seeds": seeds, "test_accuracy": FLAT * 0.1}
         other = summary("class-incremental-cifar100", "adalin", **slower)
         for given in ([*made, other], [other, *made]):
-            assert BY_ID["C10"].judge(Book(given)) == verdict
+            assert BY_ID["C10"].judge(PaperRuns(given)) == verdict
 
 
 def test_what_falls_from_its_best_tasks_is_kept_for_certain_only_at_the_papers_scale():
@@ -396,9 +394,9 @@ def test_what_falls_from_its_best_tasks_is_kept_for_certain_only_at_the_papers_s
 @pytest.mark.parametrize("settings", [{"epochs": 4}, {"images": 500}])
 def test_a_collapse_is_not_refuted_by_less_training(settings):
     check = BY_ID["C5"].checks[0]
-    assert check.judge(Book([summary(SPLIT, "crelu", online_accuracy=FLAT * 0.8)])).outcome == "does not hold"
+    assert check.judge(PaperRuns([summary(SPLIT, "crelu", online_accuracy=FLAT * 0.8)])).outcome == "does not hold"
     less = summary(SPLIT, "crelu", settings=settings, online_accuracy=FLAT * 0.8)
-    assert check.judge(Book([less])).outcome == "undecided"
+    assert check.judge(PaperRuns([less])).outcome == "undecided"
 
 
 @pytest.mark.parametrize(("adalin", "outcome"), [(0.7, "holds"), (0.46, "holds"), (0.4, "does not hold")])
@@ -406,4 +404,4 @@ def test_sign_entropy_above_that_of_scratch_is_as_the_paper_says(adalin, outcome
     entropies = {"adalin": adalin, "baseline": 0.42, "scratch": 0.48}
     entries = [summary(SPLIT, method, sign_entropy=FLAT * value) for method, value in entropies.items()]
     check = next(one for one in BY_ID["C16"].checks if one.benchmark == SPLIT and hasattr(one, "reference"))
-    assert check.judge(Book(entries)).outcome == outcome
+    assert check.judge(PaperRuns(entries)).outcome == outcome

@@ -1,19 +1,20 @@
 """Which of the paper's figures results give."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from adalin.runs import Result, Run
 from adalin.studies import BUDGETS, get_recipe, recipes
 from adalin.studies._figures import FoundFigure, find_figures
-from adalin.training import AnyRun, Result
 from made_results import make_result, result_of
 
 GATES = ("adalin-tanh", "adalin-tanh:gate=linear", "adalin-tanh:gate=quadratic")
 WITHOUT_RUNS = ["mechanism", "derivative", "overhead"]
 
 
-def runs_of(figure: FoundFigure) -> list[list[AnyRun]]:
+def runs_of(figure: FoundFigure) -> list[list[Run[Any]]]:
     return [[result.run for result in part] for part in figure.parts]
 
 
@@ -60,7 +61,7 @@ def test_seeds_that_choose_other_settings_and_runs_that_wait_are_no_part_of_a_fi
 
 
 def test_a_figure_has_the_runs_on_one_data_set_that_with_most_tasks():
-    digits = [replace(one, run=replace(one.run, data=None)) for one in gates(rows=3, source="digits")]
+    digits = [replace(result, run=result.run.with_settings(data=None)) for result in gates(rows=3, source="digits")]
     assert find([*digits, *gates()]).note == "random-label-mnist: 12 of 250 tasks; seeds 3; data: MNIST"
     assert find([*digits, *gates()[1:]]).note == "random-label-mnist: 3 of 250 tasks; seeds 3; data: digits"
 

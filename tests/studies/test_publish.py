@@ -4,16 +4,16 @@ import re
 
 import pytest
 
-from adalin.report import Verdict
-from adalin.report._verdict import SMALLER, Finding
+from adalin.report import Finding, Verdict
 from adalin.studies._publish import MARKS, write_markdown
 from made_results import make_result
 
-FULL, SMALL = "3 seeds", f"3 seeds; {SMALLER}: 30 of 250 tasks"
+FULL: tuple[str, ...] = ()
+SMALL = ("30 of 250 tasks",)
 
 
 @pytest.mark.parametrize(
-    ("findings", "told"),
+    ("findings", "text"),
     [
         ([("holds", FULL), ("holds", FULL)], "holds"),
         ([("holds", FULL), ("holds", SMALL)], "holds (at a smaller scale than the paper's)"),
@@ -23,9 +23,9 @@ FULL, SMALL = "3 seeds", f"3 seeds; {SMALLER}: 30 of 250 tasks"
         ([], "undecided"),
     ],
 )
-def test_a_verdict_tells_if_it_rests_on_less_than_the_papers_runs(findings, told):
-    made = tuple(Finding("something", outcome, numbers) for outcome, numbers in findings)
-    assert str(Verdict("C1", "a claim", made)) == told
+def test_a_verdict_tells_if_it_rests_on_less_than_the_papers_runs(findings, text):
+    made = tuple(Finding("something", outcome, "3 seeds", smaller) for outcome, smaller in findings)
+    assert str(Verdict("C1", "a claim", made, source="the paper")) == text
 
 
 def test_methods_of_the_main_figure_come_first_and_unknown_ones_last(tmp_path):

@@ -1,15 +1,22 @@
 """Each recipe defines the paper's runs, and draws its figure from whatever has come of them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
+from adalin.data import Dataset
+from adalin.executors import execute
 from adalin.methods import Method
 from adalin.metrics import metrics
-from adalin.report import SWEEP_SEEDS, summarise
+from adalin.report import summarise
+from adalin.runs import Comparison, Result, RunFolder, Session, kind_of
 from adalin.streams import benchmarks, get_benchmark
 from adalin.studies import (
     BUDGETS,
@@ -17,14 +24,14 @@ from adalin.studies import (
     MAIN_BENCHMARKS,
     MAIN_METHODS,
     REPORT_SEEDS,
+    SWEEP_SEEDS,
     get_recipe,
     judge_claims,
     recipes,
 )
 from adalin.studies._drawings import Panel, curves, derivative, heat_maps, mechanism, overhead
-from adalin.training import Result, Run, RunFolder, execute
 from made_results import result_of, with_accuracies
-from tiny_runs import noise_for_data, tiny_budget
+from own_benchmarks import on_data, put_in_place
 
 TRAINED = [
     recipe
@@ -38,15 +45,51 @@ names = pytest.mark.parametrize("name", [recipe.name for recipe in TRAINED])
 @pytest.fixture
 def no_data(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs are defined as for the whole data sets, without any."""
-    monkeypatch.setattr("adalin.training._api.load", lambda name, folder=None: None)
-    monkeypatch.setattr(Run, "make_stream", lambda run, dataset: None)
-    monkeypatch.setattr(Run, "check_network", lambda run, stream: None)
+
+    def define(
+        benchmark: str, methods: Sequence[str], seeds: Sequence[int], *, data: str | None = None, **settings: Any
+    ) -> Comparison:
+        example = kind_of(benchmark).example
+        return Comparison([example(benchmark, method, seed, **settings) for method in methods for seed in seeds])
+
+    monkeypatch.setattr("adalin.studies._recipes.define", define)
+
+
+NOISE = {"mnist": ((1, 28, 28), 10, 20), "cifar10": ((3, 32, 32), 10, 20), "cifar100": ((3, 32, 32), 100, 5)}
+"""Shape of an image, classes, and images of each class for training, of what stands for each data set."""
+TINY = {
+    "random-label-mnist": {"images": 40},
+    "permuted-mnist": {"images": 40},
+    "random-label-cifar10": {"images": 40},
+    "shuffled-label-cifar10": {"images": 40},
+    "class-split-cifar100": {"images": 25},
+}
+
+
+@cache
+def noise(name: str) -> Dataset:
+    """Noise, balanced, with two test images per class."""
+    shape, classes, per_class = NOISE[name]
+    generator = torch.Generator().manual_seed(0)
+
+    def part(count: int) -> tuple[Tensor, Tensor]:
+        images = torch.randint(256, (count, *shape), generator=generator, dtype=torch.uint8)
+        return images, torch.arange(count) % classes
+
+    return Dataset(name, "noise", False, *part(classes * per_class), *part(classes * 2), classes, sha256=name)
+
+
+def make_tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The quick budget is one of moments, on noise."""
+    for name, settings in TINY.items():
+        benchmark = get_benchmark(name)
+        put_in_place(monkeypatch, on_data(benchmark, noise(benchmark.dataset)))
+        monkeypatch.setitem(BUDGETS["quick"], name, {**settings, "tasks": 1, "epochs": 1})
 
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    noise_for_data(monkeypatch)
-    tiny_budget(monkeypatch, tasks=1)
+    make_tiny(monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +97,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> list[Result]:
     """All runs of all recipes, each once: those of AdaLin are trained, the others have its rows, scaled a little."""
     out = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
-        noise_for_data(patch)
-        tiny_budget(patch, tasks=1)
+        make_tiny(patch)
         every = [run for recipe in TRAINED for part in recipe.runs("quick", seeds=[3]) for run in part]
         runs = list({run.folder: run for run in every}.values())
-        real = {run.benchmark: run for run in runs if run.method == "adalin" and run.inputs == "unit"}
-        execute(list(real.values()), out=out)
+        real = {run.benchmark: run for run in runs if run.method == "adalin" and run.settings.inputs == "unit"}
+        execute(list(real.values()), Session(out=out))
     results = []
     for number, run in enumerate(runs):
         rows = RunFolder(out / real[run.benchmark].folder).rows()
@@ -81,7 +123,7 @@ def panels_of(figure: Figure) -> list[dict[str, np.ndarray]]:
 @names
 def test_methods_are_written_as_runs_write_them(name):
     for part in get_recipe(name).parts:
-        assert part.benchmark in {one.name for one in benchmarks().values()}
+        assert part.benchmark in {benchmark.name for benchmark in benchmarks().values()}
         assert [str(Method.parse(method)) for method in part.methods] == list(part.methods)
 
 
@@ -91,16 +133,16 @@ def test_methods_are_written_as_runs_write_them(name):
 def test_hyper_parameters_are_the_papers_and_seeds_not_those_of_sweeps(name, budget):
     recipe = get_recipe(name)
     for part, runs in zip(recipe.parts, recipe.runs(budget), strict=True):
-        own = get_benchmark(part.benchmark)
+        own = get_benchmark(part.benchmark).settings
         assert [run.method for run in runs[::3]] == list(dict.fromkeys(run.method for run in runs)), (
             "seeds of a method follow each other"
         )
         assert {run.method for run in runs} == set(part.methods)
         for run in runs:
             fourier = (run.method, part.benchmark) == ("fourier", "random-label-cifar10")
-            assert (run.lr, run.batch_size) == ((1e-3, 32) if fourier else (own.lr, own.batch_size))
+            assert (run.settings.lr, run.settings.batch_size) == ((1e-3, 32) if fourier else (own.lr, own.batch_size))
             assert run.seed in REPORT_SEEDS
-            assert run.inputs == part.settings.get("inputs", "unit")
+            assert run.settings.inputs == part.settings.get("inputs", "unit")
     assert set(REPORT_SEEDS).isdisjoint(SWEEP_SEEDS)
 
 
@@ -110,13 +152,13 @@ def test_the_papers_budget_is_the_benchmarks_own_and_short_only_has_fewer_tasks(
     recipe = get_recipe(name)
     every = {budget: [run for part in recipe.runs(budget) for run in part] for budget in BUDGETS}
     for paper, short in zip(every["paper"], every["short"], strict=True):
-        own = get_benchmark(paper.benchmark)
-        assert (paper.tasks, paper.epochs, paper.images) == (own.tasks, own.epochs, own.images)
+        own, chosen = get_benchmark(paper.benchmark).settings, paper.settings
+        assert (chosen.tasks, chosen.epochs, chosen.images) == (own.tasks, own.epochs, own.images)
         assert short.tasks <= paper.tasks
-        assert replace(short, tasks=paper.tasks) == paper
+        assert short.with_settings(tasks=paper.tasks) == paper
     for quick, short in zip(every["quick"], every["short"], strict=True):
         assert 10 <= quick.tasks <= short.tasks, "fewer than 10 decide no claim"
-        assert quick.epochs <= short.epochs
+        assert quick.settings.epochs <= short.settings.epochs
 
 
 def test_the_papers_budget_changes_nothing():

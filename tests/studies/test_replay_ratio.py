@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from adalin.report import summarise
-from adalin.rl import SACRun
+from adalin.runs import Result, read_run
 from adalin.studies import get_recipe, judge_claims
 from adalin.studies._replay_ratio import ENVIRONMENTS, STEPS
-from adalin.training import Result
 from made_results import result_of
 
 PERIODS = 20
@@ -20,7 +19,7 @@ def agents(method: str, ratio: int, ends: Sequence[float], *, periods: int = PER
     results = []
     for seed, end in enumerate(ends, 3):
         shared = {"benchmark": "sac-Hopper-v4", "tasks": PERIODS, "simulator": "gymnasium 1, mujoco 3", **settings}
-        run = SACRun(method=method, seed=seed, replay_ratio=ratio, **shared)
+        run = read_run({"method": method, "seed": seed, "replay_ratio": ratio, **shared})
         returns = np.linspace(0, end, periods)
         results.append(result_of(run, [{"task": task, "episode_return": value} for task, value in enumerate(returns)]))
     return results
@@ -58,7 +57,7 @@ def test_the_steps_do_not_depend_on_which_ratio_is_found_first():
 def test_runs_that_diverged_have_no_return_and_no_verdict():
     groups = [agents(method, ratio, (100, 110)) for ratio in (1, 4) for method in ("baseline", "adalin")]
     broken = agents("baseline", 4, (100, 110), periods=3)
-    groups[2] = [replace(result, position={**result.position, "state": "diverged"}) for result in broken]
+    groups[2] = [replace(result, position=replace(result.position, state="diverged")) for result in broken]
     assert finding_of(*groups) == ("undecided", "2 of 8 runs diverged in Hopper-v4: they have no return")
 
 
@@ -104,7 +103,7 @@ def test_the_figure_has_a_panel_for_each_environment_and_ratio_that_the_budget_a
     assert counts["quick"] == counts["paper"] == [6] * 9
     assert counts["short"] == [6, 0, 6, 6, 0, 6, 0, 0, 0]
     runs = recipe.runs("short")
-    assert {run.total_steps // run.replay_ratio for part in runs for run in part} == {100_000}
+    assert {run.total_steps // run.settings.replay_ratio for part in runs for run in part} == {100_000}
     figure = recipe.figure(runs, agents("adalin", 4, (10, 20)))
     titles = [axes.get_title(loc="left") for axes in figure.axes if axes.get_title(loc="left")]
     assert titles == [f"{name}, replay ratio {ratio}" for name in ("Hopper-v4", "HalfCheetah-v4") for ratio in (1, 4)]

@@ -3,16 +3,15 @@
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from adalin.executors import define, execute
+from adalin.runs import Comparison, Result, RunFolder, Session
 from adalin.studies import Search
-from adalin.training import Result, RunFolder, define_runs
-from executor_runs import Notes
 
 pytestmark = [pytest.mark.skipif(find_spec("optuna") is None, reason="needs the search extra")]
 
@@ -27,10 +26,8 @@ def make_search(out: Path, trials: int = 3, batches: Sequence[int] = (16, 32)) -
 
 
 def train(out: Path, search: Search, points):
-    from adalin.executors import Local, Work
-
     runs = search.runs_of(points)
-    Local().train(Work(runs=runs, out=out, data="bundled", workers=1), Notes())
+    execute(runs, Session(out=out, data="bundled"))
     return [Result.open(RunFolder(out / run.folder), run) for run in runs]
 
 
@@ -142,10 +139,10 @@ def test_other_data_are_another_search(tmp_path, monkeypatch):
     with first.joined():
         assert len(first.ask(1)) == 1
         assert make_search(tmp_path, trials=1).ask(1) == []
-        monkeypatch.setattr("adalin.studies._search.define_runs", on_other_data)
+        monkeypatch.setattr("adalin.studies._search.define", on_other_data)
         assert len(make_search(tmp_path, trials=1).ask(1)) == 1
 
 
 def on_other_data(*args, **settings):
-    runs, dataset = define_runs(*args, **settings)
-    return [replace(run, data="0" * 64) for run in runs], dataset
+    found = define(*args, **settings)
+    return Comparison([run.with_settings(data="0" * 64) for run in found.runs], found.dataset)

@@ -52,11 +52,11 @@ def test_a_diverged_run_learned_nothing_from_there_on():
     early = point(0.1, 16, 0.9, state="diverged")  # 0.9 and 0: 0.45
     choice = choice_of(grid(a=early))
     assert choice.settings == {"lr": 0.1, "batch_size": 32}
-    assert choice.trials[0].score == pytest.approx(0.45)
-    assert choice.trials[0].diverged == 3
+    assert choice.points[0].score == pytest.approx(0.45)
+    assert choice.points[0].summary.diverged == 3
     mixed = point(0.1, 16, 0.9, 0.9, seeds=[0, 1]) + point(0.1, 16, state="diverged", seeds=[2])  # two thirds of 0.9
     choice = choice_of(grid(a=mixed))
-    assert choice.trials[0].score == pytest.approx(0.6)
+    assert choice.points[0].score == pytest.approx(0.6)
     assert choice.settings == {"lr": 0.1, "batch_size": 16}
     lines = text_of(choice)
     assert "baseline 0.1 16 0.600 1 of 3 chosen" in lines
@@ -66,7 +66,7 @@ def test_a_diverged_run_learned_nothing_from_there_on():
 def test_a_grid_that_diverged_everywhere_still_has_a_choice():
     results = [result for lr, size in product(LRS, SIZES) for result in point(lr, size, state="diverged")]
     choice = choice_of(results)
-    assert [trial.score for trial in choice.trials] == [0.0] * 4
+    assert [point.score for point in choice.points] == [0.0] * 4
     assert choice.settings == {"lr": 0.1, "batch_size": 16}
 
 
@@ -74,7 +74,7 @@ def test_nothing_is_chosen_before_the_whole_grid_is_there():
     unfinished = point(0.01, 32, 0.3, 0.3, seeds=[0, 1]) + point(0.01, 32, 0.3, seeds=[2])
     choice = choice_of(grid(d=unfinished))
     assert choice.best is None
-    assert [trial.score is None for trial in choice.trials] == [False, False, False, True]
+    assert [point.score is None for point in choice.points] == [False, False, False, True]
     assert "baseline 0.01 32 not finished" in text_of(choice)
     assert not any("chosen" in line for line in text_of(choice))
 
@@ -86,7 +86,7 @@ def test_a_point_or_seed_that_was_not_begun_leaves_the_choice_open(missing):
     del results[missing]
     (choice,) = choose(runs, results)
     assert choice.best is None
-    assert len(choice.trials) == 4
+    assert len(choice.points) == 4
 
 
 def test_one_method_can_be_chosen_for_while_another_is_not_finished():
@@ -130,17 +130,17 @@ def test_the_table_says_what_the_paper_chose():
 def test_what_was_chosen_is_reported_on_other_seeds():
     choices = [choice_of(grid()), choice_of(point(0.01, 16, 0.4, 0.4, method="adalin"))]
     runs = report_runs(MNIST, choices, data="bundled", tasks=7, lr=9.0, images=64)
-    assert [(run.method, run.lr, run.batch_size, run.seed) for run in runs] == [
+    assert [(run.method, run.settings.lr, run.settings.batch_size, run.seed) for run in runs] == [
         *(("baseline", 0.1, 32, seed) for seed in (3, 4, 5)),
         *(("adalin", 0.01, 16, seed) for seed in (3, 4, 5)),
     ]
-    assert {(run.tasks, run.images) for run in runs} == {(7, 64)}
+    assert {(run.tasks, run.settings.images) for run in runs} == {(7, 64)}
 
 
 def test_the_grid_is_every_method_lr_and_batch_size_on_three_seeds():
     runs = sweep_runs(MNIST, ["baseline", "adalin"], LRS, SIZES, data="bundled", tasks=1, images=64)
     assert len(runs) == len({run.folder for run in runs}) == 2 * 4 * 3
-    points = {(run.method, run.lr, run.batch_size, run.seed) for run in runs}
+    points = {(run.method, run.settings.lr, run.settings.batch_size, run.seed) for run in runs}
     assert points == set(product(("baseline", "adalin"), LRS, SIZES, (0, 1, 2)))
     assert {run.tasks for run in runs} == {1}
 

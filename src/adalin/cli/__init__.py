@@ -1,55 +1,59 @@
 """The command line: parse, call, print. Nothing heavy is imported before it is known what to do."""
 
-import contextlib
 import io
 import os
-import re
+import shutil
 import sys
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Sequence
 
 try:
-    import tyro
-    from rich.console import Console
-    from tyro.conf import subcommand
+    import rich  # noqa: F401
+    import tyro  # noqa: F401
 except ImportError as missing:
     sys.exit(f"adalin: the command line needs {missing.name}: pip install 'adalin[lab]'")
 
 from adalin.cli._data import Data
 from adalin.cli._look import Export, Import, List, Report, Show
+from adalin.cli._parse import parse
 from adalin.cli._run import Demo, Plan, Run
-from adalin.cli._shared import complain
+from adalin.cli._shared import Output, complain, discard_output
 from adalin.cli._studies import Reproduce, Sweep
 from adalin.cli._watch import Status, Watch
 
-Command = (
-    Annotated[Demo, subcommand("demo")]
-    | Annotated[Run, subcommand("run")]
-    | Annotated[Plan, subcommand("plan")]
-    | Annotated[Show, subcommand("show")]
-    | Annotated[Watch, subcommand("watch")]
-    | Annotated[Status, subcommand("status")]
-    | Annotated[List, subcommand("list")]
-    | Annotated[Reproduce, subcommand("reproduce")]
-    | Annotated[Sweep, subcommand("sweep")]
-    | Annotated[Report, subcommand("report")]
-    | Annotated[Export, subcommand("export")]
-    | Annotated[Import, subcommand("import")]
-    | Annotated[Data, subcommand("data")]
-)
+COMMANDS = {
+    "demo": Demo,
+    "run": Run,
+    "plan": Plan,
+    "show": Show,
+    "watch": Watch,
+    "status": Status,
+    "list": List,
+    "reproduce": Reproduce,
+    "sweep": Sweep,
+    "report": Report,
+    "export": Export,
+    "import": Import,
+    "data": Data,
+}
 
 
-def main(arguments: list[str] | None = None) -> None:
-    wide = 160 if not sys.stdout.isatty() and "COLUMNS" not in os.environ else None  # a pipe has no width
-    console = Console(markup=False, highlight=False, width=wide)  # [relu(x), relu(-x)] is no markup
+NARROWEST, PIPED = 40, 160
+"""Columns of tables: at least, and in a pipe, which has no width."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command, and end the program with its exit code."""
+    _mend_streams()
     try:
-        command = _parse(sys.argv[1:] if arguments is None else arguments)
-        sys.exit(command(console))
+        try:
+            sys.exit(_run(sys.argv[1:] if arguments is None else list(arguments)))
+        finally:
+            sys.stdout.flush()  # now, while it can still be said that nobody reads
     except KeyboardInterrupt:
         complain("interrupted; the same command goes on from the last checkpoint")
         sys.exit(130)
     except BrokenPipeError:  # whoever read has seen enough, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what Python would still write at its end
+        discard_output()
         sys.exit(1)
     except Exception as error:
         if not _is_users(error):
@@ -58,34 +62,38 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(2)
 
 
-def _parse(arguments: list[str]) -> Callable[[Console], int]:
-    """tyro's boxes become one line that says what is wrong."""
+def _run(arguments: list[str]) -> int:
     if arguments == ["--version"]:
         from adalin import __version__
 
         print(f"adalin {__version__}")
-        sys.exit(0)
-    written = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(written):
-            return tyro.cli(
-                Command,
-                args=arguments,
-                prog="adalin",
-                description="Networks that keep learning: benchmarks of plasticity, at the speed of the hardware.",
-                config=(tyro.conf.OmitSubcommandPrefixes, tyro.conf.OmitArgPrefixes),
-            )
-    except SystemExit as stop:
-        if stop.code not in (0, None):
-            text = re.sub(r"\x1b\[[0-9;]*m", "", written.getvalue())
-            lines = [re.sub(r"[│╭╮╰╯]|─+|-{4,}", " ", line).strip() for line in text.splitlines()]
-            line = " ".join(" ".join(lines[1:]).split())
-            complain(re.split(r" Argument helptext:| Got errors:| \(default: ", line)[0])
-        raise
+        return 0
+    command = parse(COMMANDS, arguments)
+    console = _console()
+    code = command(console)
+    return 1 if console.reader_left else code
+
+
+def _mend_streams() -> None:
+    """Make output that is closed go nowhere, and characters that it has not become "?"."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _console() -> Output:
+    width = max(NARROWEST, shutil.get_terminal_size((PIPED, 24)).columns)
+    follows_terminal = sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return Output(markup=False, highlight=False, width=None if follows_terminal else width)
 
 
 def _is_users(error: Exception) -> bool:
     """Whether an error says what the user can do; others are ours, and keep their traceback."""
-    from adalin.training import RunFolderError
+    if isinstance(error, ValueError | OSError):
+        return True
+    from adalin.runs import RunFolderError
 
-    return isinstance(error, ValueError | RunFolderError | OSError)
+    return isinstance(error, RunFolderError)

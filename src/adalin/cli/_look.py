@@ -6,46 +6,43 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
-from tyro.conf import Positional, arg
+from tyro.conf import Positional
 
-from adalin.cli._shared import Picture, Plugins, complain, find, import_plugins, show
+from adalin.cli._options import Metavar, allow
+from adalin.cli._shared import WithPicture, WithPlugins, complain_of, find, show
 
 if TYPE_CHECKING:
-    from adalin.training import Result
+    from adalin.runs import Result
 
 
-@dataclass(frozen=True)
-class Show:
+@dataclass(frozen=True, kw_only=True)
+class Show(WithPlugins, WithPicture):
     """The state and the results of the runs in a folder."""
 
     folder: Positional[Path] = Path("runs")
-    """Of runs, or of Parquet files made by `adalin export`; or one such file."""
-    picture: Picture = None
+    """Folder of runs, or of Parquet files made by `adalin export`; or one such file."""
     metric: str | None = None
-    """What the picture shows; without one, the online accuracy, or the return."""
+    """Number that the picture shows; by default the online accuracy, or the return."""
     render: Path | None = None
-    """Play an episode of each agent that SAC trained, and write frames of it to this PNG, PDF or SVG file."""
-    plugin: Plugins = ()
+    """File for frames of an episode, played by each agent that SAC trained: its name ends in .png, .pdf or .svg."""
 
     def __call__(self, console: Console) -> int:
-        import_plugins(self.plugin)
+        self.import_plugins()
         if self.metric is not None and self.picture is None:
             raise ValueError("--metric is what a picture shows; name its file with --picture")
         results, problems = find(self.folder)
         show(results, console, self.picture, self.metric)
         if self.render is not None:
             self._render(results, self.render, console)
-        for problem in problems:
-            complain(problem)
-        return 1 if problems else 0
+        return complain_of(problems)
 
     def _render(self, results: "list[Result]", path: Path, console: Console) -> None:
         from adalin.report import check_figure_path, contact_sheet, save_figure
-        from adalin.rl import SACRun, play
-        from adalin.training import RunFolder
+        from adalin.rl import SoftActorCritic, play
+        from adalin.runs import RunFolder
 
         check_figure_path(path)
-        runs = {result.run.folder: result.run for result in results if isinstance(result.run, SACRun)}
+        runs = {result.run.folder: result.run for result in results if result.run.kind == SoftActorCritic.name}
         agents = [
             (run, folder)
             for folder in RunFolder.find(self.folder.absolute())
@@ -60,22 +57,21 @@ class Show:
             console.print(f"episode of {run.method}, seed {run.seed}: {own}", soft_wrap=True)
 
 
-@dataclass(frozen=True)
-class List:
+@dataclass(frozen=True, kw_only=True)
+class List(WithPlugins):
     """Benchmarks, methods, metrics, networks, presets and activations, each with one line and its paper."""
 
-    plugin: Plugins = ()
-
     def __call__(self, console: Console) -> int:
-        import_plugins(self.plugin)
+        self.import_plugins()
         from rich.table import Table
 
         from adalin import activations
+        from adalin.engine import presets
         from adalin.methods import methods
         from adalin.metrics import metrics
         from adalin.models import models
+        from adalin.rl import SoftActorCritic
         from adalin.streams import benchmarks
-        from adalin.training import PRESETS
 
         def table(title: str, rows: list[tuple[str, str, str]]) -> None:
             grid = Table(box=None, show_header=False, title=title, title_justify="left", title_style="bold")
@@ -84,33 +80,34 @@ class List:
                 grid.add_row(*row)
             console.print(grid)
 
-        sac = ("sac", "Soft Actor-Critic in any environment of gymnasium: --env Hopper-v4", "Haarnoja et al. 2018")
-        table("benchmarks", [*((name, one.summary, one.paper) for name, one in benchmarks().items()), sac])
+        sac = (SoftActorCritic.name, SoftActorCritic.summary, SoftActorCritic.paper)
+        table("benchmarks", [*((name, entry.summary, entry.paper) for name, entry in benchmarks().items()), sac])
         table("methods", [(name, part.summary, part.paper) for name, part in methods().items()])
-        table("metrics", [(name, one.summary, one.paper) for name, one in metrics().items()])
+        table("metrics", [(name, metric.summary, metric.paper) for name, metric in metrics().items()])
         table("networks", [(name, summary, "") for name, summary in models().items()])
-        table("presets", [(name, preset.summary, "") for name, preset in PRESETS.items()])
-        table("activations", [(name, one.summary, one.paper) for name, one in activations().items()])
+        table("presets", [(name, preset.summary, "") for name, preset in presets.listing().items()])
+        table("activations", [(name, entry.summary, entry.paper) for name, entry in activations().items()])
         return 0
 
 
-@dataclass(frozen=True)
-class Export:
+@dataclass(frozen=True, kw_only=True)
+class Export(WithPlugins):
     """The rows of the runs in a folder as one file: Parquet, which `show` and `report` read too, or CSV."""
 
-    folder: Annotated[Positional[Path], arg(metavar="FOLDER")]
-    """Of the runs."""
-    file: Annotated[Positional[Path], arg(metavar="FILE")]
-    """Ends in .parquet (rows, configurations and manifests) or .csv (plain numbers only)."""
-    per_neuron: tuple[str, ...] | None = None
-    """Keep alpha and saturation of each neuron, most of a Parquet file, of these methods only; "none" for none."""
-    plugin: Plugins = ()
+    folder: Positional[Path]
+    """Folder of the runs."""
+    file: Positional[Path]
+    """File to write: .parquet (rows, configurations and manifests) or .csv (plain numbers only)."""
+    per_neuron: Annotated[tuple[str, ...] | None, Metavar("METHOD")] = None
+    """Methods whose alpha and saturation of each neuron are kept, most of a Parquet file: by default all, or none."""
 
     def __call__(self, console: Console) -> int:
-        import_plugins(self.plugin)
+        self.import_plugins()
         from adalin.methods import Method
         from adalin.report import write_results
 
+        if self.per_neuron is not None and self.file.suffix == ".csv":
+            raise ValueError("--per-neuron is for .parquet: a .csv has plain numbers only")
         kept = None
         if self.per_neuron is not None:  # as runs write them
             kept = [str(Method.parse(method)) for method in self.per_neuron if method != "none"]
@@ -118,55 +115,53 @@ class Export:
         write_results(results, self.file, per_neuron=kept)
         rows = sum(len(result.rows) for result in results)
         console.print(f"{rows} rows of {len(results)} runs: {self.file}", soft_wrap=True)
-        for problem in problems:
-            complain(problem)
-        return 1 if problems else 0
+        return complain_of(problems)
 
 
-@dataclass(frozen=True)
-class Import:
+@dataclass(frozen=True, kw_only=True)
+class Import(WithPlugins):
     """Recorded runs as folders, so that `run`, `reproduce` and `sweep` train only what is not recorded."""
 
-    source: Annotated[Positional[Path], arg(metavar="SOURCE")]
+    source: Positional[Path]
     """A Parquet file made by `adalin export`, or a folder of such files."""
     out: Path = Path("runs")
     """Folder of the runs; those that it has already stay as they are."""
-    plugin: Plugins = ()
 
     def __call__(self, console: Console) -> int:
-        import_plugins(self.plugin)
+        self.import_plugins()
         from adalin.report import unpack_results
 
         results, problems = find(self.source)
         unfinished = sum(result.state == "unfinished" for result in results)
-        new = len(unpack_results(results, self.out))
-        before = len(results) - unfinished - new
-        console.print(f"runs that are new in {self.out}: {new}, there before: {before}, unfinished: {unfinished}")
-        for problem in problems:
-            complain(problem)
-        return 1 if problems else 0
+        unpacked, failures = unpack_results(results, self.out)
+        problems += failures
+        before = len(results) - unfinished - len(unpacked) - len(failures)
+        counts = f"{len(unpacked)}, there before: {before}, unfinished: {unfinished}"
+        console.print(f"runs that are new in {self.out}: {counts}")
+        return complain_of(problems)
 
 
-@dataclass(frozen=True)
-class Report:
+@dataclass(frozen=True, kw_only=True)
+class Report(WithPlugins):
     """A page about the runs in a folder: who keeps plasticity where, curves, heat maps, tables, claims, the paper's
     figures."""
 
     folder: Positional[Path] = Path("runs")
-    """Of runs, or of Parquet files made by `adalin export`."""
+    """Folder of runs, or of Parquet files made by `adalin export`."""
     out: Path | None = None
     """Folder of the page; by default `report` inside the folder."""
     open: bool = False
-    """Show it in the browser."""
+    """Display of the page in the browser."""
     markdown: tuple[Path, ...] = ()
-    """Instead of a page, write tables into these Markdown files, between the marks they must have, and draw the
-    pictures that they show by a recipe's name, such as main-figure.png."""
-    plugin: Plugins = ()
+    """Markdown files that get tables between their marks, in place of a page; pictures that they show by a recipe's
+    name, such as main-figure.png, are drawn."""
 
     def __call__(self, console: Console) -> int:
-        import_plugins(self.plugin)
+        self.import_plugins()
         from adalin.studies import publish, write_markdown
 
+        if self.markdown:
+            allow(self, {"markdown", "plugin"}, "on --markdown")
         results, problems = find(self.folder)
         for path in self.markdown:
             write_markdown(results, path)
@@ -180,6 +175,4 @@ class Report:
                 import webbrowser
 
                 webbrowser.open(page.absolute().as_uri())
-        for problem in problems:
-            complain(problem)
-        return 1 if problems else 0
+        return complain_of(problems)

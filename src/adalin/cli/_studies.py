@@ -2,18 +2,24 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from rich.console import Console
-from tyro.conf import Positional, arg
+from tyro.conf import Positional
 
-from adalin.cli._shared import Settings, Training, show
+from adalin.cli._options import Group, Metavar, allow, given
+from adalin.cli._settings import NetworkOptions, SweepOptions
+from adalin.cli._shared import Output, show
+from adalin.cli._training import Training
 
 if TYPE_CHECKING:
-    from adalin.studies import Recipe
-    from adalin.training import AnyRun, Result, Run
+    from adalin.runs import Result, Run
+    from adalin.settings import SupervisedSettings
+    from adalin.studies import Point, Recipe, Search
+
+    StreamRun = Run[SupervisedSettings]
 
 WAIT_SECONDS = 5.0
 
@@ -23,32 +29,36 @@ class Reproduce(Training):
     """Make a figure or table of the paper: train what it needs, draw it, judge its claims."""
 
     recipe: Positional[str | None] = None
-    """Its name, see --list; or "all"."""
+    """Name of a recipe, see --list; or "all"."""
     list: bool = False
-    """Say what there is."""
+    """List of the recipes, in place of a figure."""
     budget: Literal["quick", "short", "paper"] = "quick"
-    """Quick: the figure's shape, within an hour. Short: the paper's tasks, fewer of them. Paper: all of it."""
+    """Size: quick (the figure's shape, within an hour), short (the paper's tasks, fewer of them) or paper (all)."""
     seeds: tuple[int, ...] = (3, 4, 5)
-    """Any but 0, 1 and 2, which are those of sweeps."""
+    """Seeds: any but 0, 1 and 2, which are those of sweeps."""
     plan: bool = False
-    """Only say what is still to do, with the time from a few seconds of training."""
+    """Estimate of what is still to do, from a few seconds of training, in place of a figure."""
 
-    def __call__(self, console: Console) -> int:
+    def __call__(self, console: Output) -> int:
         self.prepare()
         from adalin.data import load
         from adalin.studies import get_recipe, recipes
 
+        if self.list and self.recipe is not None:
+            raise ValueError(f"--list says what there is: leave out {self.recipe!r} or --list")
         if self.list or self.recipe is None:
+            allow(self, {"list", "plugin"}, "on the list of recipes")
             for name, recipe in recipes().items():
                 console.print(f"{name:<18} {recipe.title}")
             return 0
         chosen = list(recipes().values()) if self.recipe == "all" else [get_recipe(self.recipe)]
+        self._refuse_options(has_runs=any(recipe.parts for recipe in chosen))
         # What is wrong with the last recipe is told before hours are spent on the first.
         names = dict.fromkeys(part.dataset for recipe in chosen for part in recipe.parts)
         datasets = [load(name, self.data) for name in names if name is not None]
         wanted = [recipe.runs(self.budget, seeds=self.seeds, data=self.data) for recipe in chosen]
         for dataset in datasets:
-            self.say_data(dataset, console)
+            self.describe_data(dataset, console)
         codes = []
         for recipe, runs in zip(chosen, wanted, strict=True):
             codes.append(self._plan(recipe, runs, console) if self.plan else self._make(recipe, runs, console))
@@ -56,7 +66,15 @@ class Reproduce(Training):
                 break
         return max(codes)
 
-    def _make(self, recipe: "Recipe", runs: "Sequence[Sequence[AnyRun]]", console: Console) -> int:
+    def _refuse_options(self, *, has_runs: bool) -> None:
+        """Options without effect are mistakes."""
+        if not has_runs:
+            allow(self, {"out", "plan", "plugin"}, f"on {self.recipe}, which has no runs")
+        if self.plan:
+            training = {"execution", "cluster"}
+            allow(self, {entry.name for entry in fields(self)} - training, "on --plan")
+
+    def _make(self, recipe: "Recipe", runs: "Sequence[Sequence[Run[Any]]]", console: Output) -> int:
         from adalin.studies import save_picture
 
         results: list[Result] = []
@@ -79,49 +97,45 @@ class Reproduce(Training):
             console.print(f"picture: {path}", soft_wrap=True)
         return max(codes)
 
-    def _plan(self, recipe: "Recipe", runs: "Sequence[Sequence[AnyRun]]", console: Console) -> int:
-        from adalin.data import load
-        from adalin.executors._status import look_at
-        from adalin.report import duration
-        from adalin.training import plan
+    def _plan(self, recipe: "Recipe", runs: "Sequence[Sequence[Run[Any]]]", console: Output) -> int:
+        from adalin._text import duration
+        from adalin.executors import look_at, plan
 
         if not recipe.parts:
             console.print(f"{recipe.name}: no runs, it is drawn at once")
         for benchmark, members in _by_benchmark(runs).items():
-            looks = {run: look_at(self.out / run.folder, run) for run in members}
-            left = [run for run in members if not looks[run].finished]
-            told = f"{recipe.name}: {benchmark}, {_count(members)}"
+            snapshots = {run: look_at(self.out / run.folder, run) for run in members}
+            left = [run for run in members if not snapshots[run].finished]
+            heading = f"{recipe.name}: {benchmark}, {_count(members)}"
             if not left:
-                console.print(f"{told}: everything was done before")
+                console.print(f"{heading}: everything was done before")
                 continue
-            name = members[0].dataset_name
-            dataset = None if name is None else load(name, self.data)
-            result = plan(left, dataset, workers=self.processes, hardware=self.hardware)
-            still_to_make = 1 - sum(looks[run].steps for run in left) / result.steps
+            result = plan(left, workers=self.processes, data=self.data, hardware=self.hardware)
+            still_to_make = 1 - sum(snapshots[run].steps for run in left) / result.steps
             time, disk = duration(result.seconds * still_to_make), result.disk_bytes / 1e6
-            begun = f", {len(left)} of them unfinished: " if still_to_make < 1 or len(left) < len(members) else ", "
-            console.print(f"{told}{begun}about {time} and {disk:.1f} MB")
+            is_begun = still_to_make < 1 or len(left) < len(members)
+            unfinished = f", {len(left)} of them unfinished: " if is_begun else ", "
+            console.print(f"{heading}{unfinished}about {time} and {disk:.1f} MB")
         return 0
 
 
-def _count(runs: "Sequence[AnyRun]") -> str:
+def _count(runs: "Sequence[Run[Any]]") -> str:
     steps = sum(run.total_steps for run in runs)
-    return f"{len(runs)} runs of {runs[0].tasks} {runs[0].task_name}s, {steps:,} steps"
+    return f"{len(runs)} runs of {runs[0].tasks} {runs[0].description.task_name}s, {steps:,} steps"
 
 
-def _by_benchmark(parts: "Sequence[Sequence[AnyRun]]") -> "dict[str, list[AnyRun]]":
+def _by_benchmark(parts: "Sequence[Sequence[Run[Any]]]") -> "dict[str, list[Run[Any]]]":
     """The runs of all parts, each once."""
-    groups: dict[str, dict[Path, AnyRun]] = {}
-    for run in (run for part in parts for run in part):
+    groups: dict[str, dict[Path, Run[Any]]] = {}
+    for run in chain(*parts):
         groups.setdefault(run.benchmark, {})[run.folder] = run
     return {benchmark: list(runs.values()) for benchmark, runs in groups.items()}
 
 
-def _judge(recipe: "Recipe", results: "list[Result]", console: Console) -> None:
-    from adalin.report import summarise_all
-    from adalin.studies import judge_claims
+def _judge(recipe: "Recipe", results: "list[Result]", console: Output) -> None:
+    from adalin.studies import compare_all, judge_claims
 
-    for verdict in judge_claims(summarise_all(results)):
+    for verdict in judge_claims(compare_all(results)):
         if verdict.claim in recipe.claims:
             console.print(f"{verdict.claim} {verdict}: {verdict.text}")
             for finding in verdict.findings:
@@ -129,40 +143,48 @@ def _judge(recipe: "Recipe", results: "list[Result]", console: Console) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sweep(Settings):
+class Sweep(Training):
     """Choose learning rate and batch size as the paper does: a grid on seeds 0-2, the best of it on seeds 3-5."""
 
-    benchmark: Annotated[Positional[str], arg(metavar="BENCHMARK")]
-    """A benchmark's name: see `adalin list`."""
-    methods: tuple[str, ...] = ("baseline", "adalin")
-    """As for `adalin run`."""
+    benchmark: Positional[str]
+    """Name of a benchmark, see `adalin list`."""
+    methods: Annotated[tuple[str, ...], Metavar("METHOD")] = ("baseline", "adalin")
+    """Methods whose learning rate and batch size are chosen, as in `adalin run`."""
     lr: tuple[float, ...] = (1e-2, 1e-3, 1e-4)
     """Learning rates."""
     batch_size: tuple[int, ...] = (16, 32, 64)
-    """Images per step."""
+    """Batch sizes."""
     search: Literal["grid", "optuna"] = "grid"
-    """Optuna: points that it proposes, with any learning rate between the smallest and the largest. The same command on
-    other machines that see the folder joins in."""
-    trials: int = 20
-    """How many points Optuna proposes for each method, on all machines together."""
+    """Way to search: grid, or optuna, which proposes any learning rate between the smallest and the largest; the same
+    command on other machines that see the folder joins in."""
+    trials: int | None = None
+    """Number of points that Optuna proposes for each method, on all machines together; 20 by default."""
+    settings: SweepOptions = field(default_factory=SweepOptions)
+    network: Annotated[NetworkOptions, Group("network and protocol")] = field(default_factory=NetworkOptions)
 
-    def __call__(self, console: Console) -> int:
+    def _settings(self) -> dict[str, Any]:
+        return given(self.settings) | given(self.network)
+
+    def __call__(self, console: Output) -> int:
         self.prepare()
         from adalin.data import load
         from adalin.streams import get_benchmark
 
+        if self.trials is not None and self.search != "optuna":
+            raise ValueError("--trials is for --search optuna")
+
         name = get_benchmark(self.benchmark).dataset
-        self.say_data(None if name is None else load(name, self.data), console)
+        self.describe_data(None if name is None else load(name, self.data), console)
         if self.search == "optuna":
             return self._search(console)
         from adalin.studies import sweep_runs
 
-        runs = sweep_runs(self.benchmark, self.methods, self.lr, self.batch_size, data=self.data, **self.settings())
+        runs = sweep_runs(self.benchmark, self.methods, self.lr, self.batch_size, data=self.data, **self._settings())
         console.print(f"sweep on seeds 0, 1, 2: {_count(runs)}")
         results, code = self.train(runs, console)
         return self._report(runs, results, code, console) if results else code
 
-    def _search(self, console: Console) -> int:
+    def _search(self, console: Output) -> int:
         from adalin.studies import Search
 
         search = Search(
@@ -170,10 +192,10 @@ class Sweep(Settings):
             self.methods,
             self.lr,
             self.batch_size,
-            out=self.sync_to or self.out,
-            trials=self.trials,
+            out=self.execution.sync_to or self.out,
+            trials=20 if self.trials is None else self.trials,
             data=self.data,
-            **self.settings(),
+            **self._settings(),
         )
         codes = [0]
         with search.joined():
@@ -182,18 +204,9 @@ class Sweep(Settings):
                 if not points:
                     time.sleep(WAIT_SECONDS)  # others are at work on the last of them; if they die, it is our turn
                     continue
-                runs = search.runs_of(points)
-                console.print(f"{len(points)} points on seeds 0, 1, 2: {_count(runs)}")
-                try:
-                    results, code = self.train(runs, console)
-                except BaseException:
-                    search.put_back(points)
-                    raise
-                codes.append(code)
-                if code == 130:
-                    search.put_back(points)
-                    return code
-                search.tell(points, results)
+                codes.append(self._try_out(points, search, console))
+                if codes[-1] == 130:
+                    return 130
             runs = search.complete()
             if not runs:
                 raise ValueError(f"all trials have failed; delete {search.folder} to search anew")
@@ -201,7 +214,22 @@ class Sweep(Settings):
                 results, code = self.train(runs, console)
                 return self._report(runs, results, max(*codes, code), console)
 
-    def _report(self, runs: "Sequence[Run]", results: "list[Result]", code: int, console: Console) -> int:
+    def _try_out(self, points: "Sequence[Point]", search: "Search", console: Output) -> int:
+        """Train what the search asks for; what is not finished goes back to it."""
+        runs = search.runs_of(points)
+        console.print(f"{len(points)} points on seeds 0, 1, 2: {_count(runs)}")
+        try:
+            results, code = self.train(runs, console)
+        except BaseException:
+            search.put_back(points)
+            raise
+        if code == 130:
+            search.put_back(points)
+        else:
+            search.tell(points, results)
+        return code
+
+    def _report(self, runs: "Sequence[StreamRun]", results: "list[Result]", code: int, console: Output) -> int:
         """What is the best, and how good it is on seeds that had no part in choosing it."""
         from adalin.studies import choose, report_runs, sweep_table
 
@@ -209,7 +237,7 @@ class Sweep(Settings):
         console.print(sweep_table(choices))
         if code == 130 or any(choice.best is None for choice in choices):
             return code or 1
-        chosen = report_runs(self.benchmark, choices, data=self.data, **self.settings())
+        chosen = report_runs(self.benchmark, choices, data=self.data, **self._settings())
         console.print(f"the chosen settings on seeds 3, 4, 5: {len(chosen)} runs")
         results, last = self.train(chosen, console)
         if results:

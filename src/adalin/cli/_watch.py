@@ -11,32 +11,32 @@ from rich.console import Console
 from rich.live import Live
 from tyro.conf import Positional
 
-from adalin.cli._shared import Plugins, import_plugins
+from adalin.cli._shared import WithPlugins
 
 if TYPE_CHECKING:
     from adalin.executors import StatusReader
 
 
 PAUSE_SECONDS = 10.0
-"""Between the parts of a sweep, a search or a recipe; after a longer one nothing more is expected."""
+"""Longest pause between the parts of a sweep, a search or a recipe; after a longer one nothing more is expected."""
 
 
-@dataclass(frozen=True)
-class Watch:
+@dataclass(frozen=True, kw_only=True)
+class Watch(WithPlugins):
     """What the runs in a folder are doing, live, from any machine that sees it. Ctrl-C ends the view, not the runs."""
 
     folder: Positional[Path] = Path("runs")
-    """Of the runs."""
+    """Folder of the runs."""
     every: float = 2.0
     """Seconds between looks."""
-    plugin: Plugins = ()
 
     def __call__(self, console: Console) -> int:
+        self.import_plugins()
         from adalin.report import status_view
 
-        if not self.every > 0:
-            raise ValueError(f"every must be more than 0, not {self.every}")
-        reader = _reader(self.folder, self.plugin)
+        if not 0 < self.every <= 3600:
+            raise ValueError(f"every must be a number of seconds above 0 and at most 3,600, not {self.every}")
+        reader = _reader(self.folder)
         status, active = reader.read(), -math.inf
         try:
             with Live(status_view(status), console=console, auto_refresh=False) as live:
@@ -53,20 +53,20 @@ class Watch:
         return 1 if status.counts["failed"] or status.problems else 0
 
 
-@dataclass(frozen=True)
-class Status:
+@dataclass(frozen=True, kw_only=True)
+class Status(WithPlugins):
     """What the runs in a folder are doing, once; the exit code is 1 if some have failed."""
 
     folder: Positional[Path] = Path("runs")
-    """Of the runs."""
+    """Folder of the runs."""
     json: bool = False
-    """For scripts."""
-    plugin: Plugins = ()
+    """Output as JSON, for scripts."""
 
     def __call__(self, console: Console) -> int:
+        self.import_plugins()
         from adalin.report import status_json, status_view
 
-        status = _reader(self.folder, self.plugin).read()
+        status = _reader(self.folder).read()
         if self.json:
             print(json.dumps(status_json(status), indent=2))
         else:
@@ -74,10 +74,9 @@ class Status:
         return 1 if status.counts["failed"] or status.problems else 0
 
 
-def _reader(folder: Path, plugins: tuple[str, ...]) -> "StatusReader":
+def _reader(folder: Path) -> "StatusReader":
     from adalin.executors import StatusReader
 
-    import_plugins(plugins)
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder}")
     return StatusReader(folder)

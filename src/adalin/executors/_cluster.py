@@ -1,20 +1,21 @@
 """Jobs on machines that have nothing in common with this one but the folder of the runs."""
 
+import math
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar
 
 from adalin.executors._costs import expected_costs
 from adalin.executors._executor import Attempts, Executor, Work
 from adalin.executors._job import Job
-from adalin.executors._status import Look, look_at
+from adalin.executors._pool import make_stacks, stop_on_signals
+from adalin.executors._status import SavedState, look_at
 from adalin.executors._submission import Submission
-from adalin.training import AnyRun
-from adalin.training._any_run import Report
-from adalin.training._execute import make_stacks, stop_on_signals
+from adalin.runs import Emit, Ended, Problem, Progress, Resumed, Row, Run
 
 CANCEL_SECONDS = 120.0
 """How long to wait for cancelled jobs to save."""
@@ -28,17 +29,19 @@ class Cluster(Executor):
     """An engine that starts jobs: three things it must do, submit, watch and cancel. The rest is the same for all."""
 
     name: ClassVar[str]
+    """Name for `--executor`."""
     cpus: int = 1
-    """Per job: processes that train its runs."""
+    """CPUs per job, and processes that train its runs."""
     gpus: int = 0
-    """Per job."""
+    """GPUs per job."""
     memory: float | None = None
     """Gigabytes per job."""
     retries: int = 2
+    """Number of times that a run which dies is started again before it has got any further."""
     backoff: float = 5.0
     """Seconds before the first retry; twice as many before each later one."""
     poll_seconds: float = 1.0
-    """Between looks at jobs and folders, at most; the first are closer together, for jobs that are over in a moment."""
+    """Seconds between looks at jobs and folders; the first are closer together, for jobs that are over in a moment."""
 
     @abstractmethod
     def connect(self, work: Work) -> AbstractContextManager[None]:
@@ -47,7 +50,7 @@ class Cluster(Executor):
     @property
     @abstractmethod
     def capacity(self) -> int:
-        """How many jobs to make of the work if nobody says."""
+        """Number of jobs to make of the work if nobody says."""
 
     @abstractmethod
     def submit(self, jobs: Sequence[Job]) -> list[str]:
@@ -58,20 +61,24 @@ class Cluster(Executor):
         """Those that are neither waiting nor running, for whatever reason."""
 
     @abstractmethod
-    def last_words(self, job: Job) -> str:
+    def final_output(self, job: Job) -> str:
         """What the engine knows of a job's end."""
 
     @abstractmethod
     def cancel(self, jobs: Sequence[Job]) -> None:
         """Ask jobs to save and end; those that wait never start."""
 
-    def train(self, work: Work, report: Report) -> bool:
+    def train(self, work: Work, emit: Emit) -> bool:
         """See `Executor.train`."""
         work.check()
         if self.cpus < 1:
             raise ValueError(f"cpus must be at least 1, not {self.cpus}")
-        with self.connect(work), stop_on_signals() as stop:  # Ray handles signals too: the last handler counts
-            start, watch = time.monotonic(), _Watch(self, work, report)
+        with self.connect(work), stop_on_signals() as signalled:  # Ray handles signals too: the last handler counts
+            start, watch = time.monotonic(), _Watch(self, work, emit)
+
+            def stop() -> bool:
+                return signalled() or work.session.stop()
+
             try:
                 watch.start()
                 while watch.look():
@@ -90,11 +97,11 @@ class Cluster(Executor):
 class _Watch:
     """The runs of one command, from here to their end."""
 
-    def __init__(self, cluster: Cluster, work: Work, report: Report) -> None:
-        self._cluster, self._work, self._report = cluster, work, report
+    def __init__(self, cluster: Cluster, work: Work, emit: Emit) -> None:
+        self._cluster, self._work, self._emit = cluster, work, emit
         self._attempts = Attempts(cluster.retries, cluster.backoff)
         self._going: list[Job] = []
-        self._later: dict[AnyRun, float] = {}
+        self._later: dict[Run[Any], float] = {}
         """When to try them again, each alone: one of a stack may have taken the others along."""
         self._looks = {run: look_at(work.shared / run.folder, run) for run in work.runs}
         self.submission = Submission.start(work, cluster.name, sum(look.steps for look in self._looks.values()))
@@ -103,21 +110,22 @@ class _Watch:
         """Tell how far the runs are, and submit those that are not finished."""
         cluster, work = self._cluster, self._work
         for run, look in self._looks.items():
-            self._report("resumed", run, {"steps": look.steps})
+            self._emit(Resumed(run, look.steps))
             if look.finished:
-                self._report(look.state, run, look.position or {})
+                self._emit(Ended(run, look.position))
         unfinished = [run for run, look in self._looks.items() if not look.finished]
         if unfinished:
             workers = work.workers or cluster.capacity
             stacks = make_stacks(unfinished, workers * cluster.cpus, expected_costs(work.shared, unfinished))
-            count = min(-(-len(stacks) // cluster.cpus), workers * JOBS_PER_WORKER)
-            self._submit([[run for stack in stacks[job::count] for run in stack] for job in range(count)])
+            count = min(math.ceil(len(stacks) / cluster.cpus), workers * JOBS_PER_WORKER)
+            self._submit([list(chain(*stacks[job::count])) for job in range(count)])
 
     def look(self) -> bool:
         """Tell what has happened since the last look, start what is due; returns whether there is more to come."""
         ended = self._cluster.ended(self._going)
-        for run in [run for job in self._going for run in job.runs]:
-            self._look_at(run)
+        for job in self._going:
+            for run in job.runs:
+                self._look_at(run)
         for job in ended:
             self._going.remove(job)
             self._close(job)
@@ -129,7 +137,7 @@ class _Watch:
             except ValueError as error:  # the others have their jobs
                 for run in due:
                     self._fail(run, str(error))
-        self.submission.beat()
+        self.submission.heartbeat()
         return bool(self._going or self._later)
 
     def cancel(self) -> None:
@@ -149,7 +157,7 @@ class _Watch:
         with suppress(Exception):  # what went wrong before is what counts
             self._cluster.cancel(self._going)
 
-    def _submit(self, groups: Sequence[Sequence[AnyRun]], *, alone: bool = False) -> None:
+    def _submit(self, groups: Sequence[Sequence[Run[Any]]], *, alone: bool = False) -> None:
         first = len(self.submission.jobs) + 1
         jobs = [
             Job(self.submission.folder / f"job-{number}.json", runs, alone) for number, runs in enumerate(groups, first)
@@ -163,24 +171,24 @@ class _Watch:
             self.submission.jobs[job.name] = entry
         self.submission.write()
 
-    def _look_at(self, run: AnyRun) -> None:
+    def _look_at(self, run: Run[Any]) -> None:
         before = self._looks[run]
         look = look_at(self._work.shared / run.folder, run, before)
         if look is before or before.finished:
             return
         # After a resume a few rows are made again: they were reported, and are the same.
         for row in look.rows[len(before.rows) :]:
-            self._report("row", run, row)
+            self._emit(Row(run, row))
         if look.steps > before.steps:
-            self._report("steps", run, {"steps": look.steps - before.steps})
+            self._emit(Progress(run, look.steps - before.steps))
         if look.finished:
-            self._report(look.state, run, look.position or {})
+            self._emit(Ended(run, look.position))
         rows, steps = max(before.rows, look.rows, key=len), max(before.steps, look.steps)
-        self._looks[run] = Look(rows, steps, look.state, look.seal, look.position)
+        self._looks[run] = SavedState(rows, steps, look.state, look.seal, look.position)
 
     def _close(self, job: Job) -> None:
         errors = job.errors()
-        again: dict[AnyRun, float] = {}
+        again: dict[Run[Any], float] = {}
         for run in job.runs:
             if self._looks[run].finished:
                 continue
@@ -190,7 +198,7 @@ class _Watch:
                 continue
             count = self._attempts.fail(run, self._looks[run].steps)
             if self._attempts.over(count):
-                words = error.get("message") or self._last_words(job)
+                words = error.get("message") or self._final_output(job)
                 self._fail(run, f"{run.folder} did not get further in {count} attempts: {words}")
             else:
                 again[run] = self._attempts.pause(count)
@@ -198,14 +206,14 @@ class _Watch:
             self._later |= {run: time.monotonic() + pause for run, pause in again.items()}
             name, pause = self.submission.jobs[job.name]["id"], max(again.values())
             message = f"job {name} ended before {len(again)} of its runs did; tried again in {pause:.0f} s"
-            self._report("warning", next(iter(again)), {"message": message})
+            self._emit(Problem(next(iter(again)), message, is_warning=True))
 
-    def _last_words(self, job: Job) -> str:
+    def _final_output(self, job: Job) -> str:
         log = job.log.read_text(errors="replace").splitlines() if job.log.exists() else []
-        lines = [*log[-LAST_LINES:], *self._cluster.last_words(job).splitlines()[-LAST_LINES:]]
+        lines = [*log[-LAST_LINES:], *self._cluster.final_output(job).splitlines()[-LAST_LINES:]]
         return "\n  ".join([f"the last lines of {job.log}:", *(lines or ["(it never started)"])])
 
-    def _fail(self, run: AnyRun, message: str) -> None:
+    def _fail(self, run: Run[Any], message: str) -> None:
         self.submission.failed[str(run.folder)] = message
         self.submission.write()
-        self._report("error", run, {"message": message})
+        self._emit(Problem(run, message))

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from adalin.executors._status import look_at
-from adalin.training import AnyRun, RunFolder
+from adalin.runs import Run, RunFolder
 
 
-def expected_costs(out: Path, runs: Sequence[AnyRun]) -> dict[AnyRun, float]:
+def expected_costs(out: Path, runs: Sequence[Run[Any]]) -> dict[Run[Any], float]:
     """Seconds of one core that each still needs; where nothing has been measured, in proportion to its steps."""
     left, made, seconds = {}, dict[object, int](), dict[object, float]()
     for run in runs:
@@ -19,12 +20,12 @@ def expected_costs(out: Path, runs: Sequence[AnyRun]) -> dict[AnyRun, float]:
                 made[kind] = made.get(kind, 0) + steps
                 seconds[kind] = seconds.get(kind, 0.0) + cost
 
-    def rate(run: AnyRun) -> float:
+    def rate(run: Run[Any]) -> float:
         return next((seconds[kind] / made[kind] for kind in _kinds(run) if made.get(kind)), 1.0)
 
     return {run: left[run] * rate(run) for run in runs}
 
 
-def _kinds(run: AnyRun) -> Iterable[object]:
-    """What a run is like, the most like it first."""
-    return (run.folder.parent, (run.benchmark, run.network), run.benchmark, "all")
+def _kinds(run: Run[Any]) -> Iterable[object]:
+    """Kinds of runs that cost about as much, the most similar first."""
+    return (run.setting_folder, (run.benchmark, run.description.network), run.benchmark, "all")

@@ -4,46 +4,45 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from adalin.training import AnyRun
-from adalin.training._any_run import Report
-from adalin.training._execute import check_execution
+from adalin.executors._pool import check_execution
+from adalin.runs import Emit, Run, Session
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
     """Runs, and all that a process anywhere must know to train them."""
 
-    runs: Sequence[AnyRun]
-    out: Path
-    """Folder of the runs, which all machines see, unless there is a folder to sync to."""
+    runs: Sequence[Run[Any]]
+    """Runs to train."""
+    session: Session
+    """Folders, data and hardware. All machines see the folder of the runs, unless there is one to sync to."""
     sync_to: Path | None = None
-    """Folder that all machines see, for copies of the runs; `out` is then on each machine's own disk."""
-    data: str | Path | None = None
+    """Folder that all machines see, for copies of the runs; that of the session is then on each machine's own disk."""
     workers: int | None = None
-    """How many processes here, or jobs elsewhere, share the work; without, as many as there is room for."""
-    checkpoint_seconds: float = 60.0
+    """Number of processes here, or of jobs elsewhere, that share the work; as many as there is room for without one."""
     plugins: Sequence[str] = ()
-    device: str = "cpu"
-    compile: bool = False
+    """Modules to import first."""
 
     @property
     def shared(self) -> Path:
         """The folder that all machines see."""
-        return self.out if self.sync_to is None else self.sync_to
+        return self.session.out if self.sync_to is None else self.sync_to
 
     def check(self) -> None:
         """Raises an error that says what to do if there is no room for the runs, or nobody to train them."""
-        if self.sync_to is not None and self.sync_to.resolve() == self.out.resolve():
-            raise ValueError(f"--sync-to is for copies, and needs another folder than --out, {self.out}")
-        check_execution(self.runs, self.shared, 1 if self.workers is None else self.workers, self.checkpoint_seconds)
+        out = self.session.out
+        if self.sync_to is not None and self.sync_to.resolve() == out.resolve():
+            raise ValueError(f"--sync-to is for copies, and needs another folder than --out, {out}")
+        check_execution(self.runs, self.session, 1 if self.workers is None else self.workers)
 
 
 class Executor(ABC):
     """A place where runs are trained. A run resumes by itself, so that all it takes is to start it often enough."""
 
     @abstractmethod
-    def train(self, work: Work, report: Report) -> bool:
+    def train(self, work: Work, emit: Emit) -> bool:
         """Train runs to their end, or to the first SIGINT or SIGTERM, which saves; returns whether one came.
 
         Runs that die are tried again, with a pause, until as many retries in a row as are allowed have brought them no
@@ -56,9 +55,9 @@ class Attempts:
 
     def __init__(self, retries: int, backoff: float) -> None:
         self._retries, self._backoff = retries, backoff
-        self._failed: dict[AnyRun, tuple[int, int]] = {}
+        self._failed: dict[Run[Any], tuple[int, int]] = {}
 
-    def fail(self, run: AnyRun, steps: int) -> int:
+    def fail(self, run: Run[Any], steps: int) -> int:
         """Note that an attempt has ended at so many steps; returns how many of that kind there were."""
         count, before = self._failed.get(run, (0, -1))
         count = count + 1 if steps <= before else 1

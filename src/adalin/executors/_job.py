@@ -13,11 +13,27 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from adalin._hardware import Hardware
 from adalin.data import BUNDLED
 from adalin.executors._executor import Work
 from adalin.executors._mirror import mirrored
-from adalin.training import AnyRun, Hardware, execute, read_run
-from adalin.training._disk import write_atomically
+from adalin.executors._pool import execute
+from adalin.runs import (
+    LOCK_SECONDS,
+    Event,
+    Problem,
+    Run,
+    RunFolderError,
+    Schema,
+    Session,
+    never,
+    parse_json,
+    read_run,
+    write_atomically,
+)
+
+ERROR = Schema({"run": str, "message": str, "cause?": str})
+"""What a line about a run that went wrong has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,35 +41,37 @@ class Job:
     """Runs that one process, or a few on one machine, train."""
 
     path: Path
-    """Its file; beside it, what its processes write: `.log`, and `.errors` with a line per run that went wrong."""
-    runs: Sequence[AnyRun]
+    """File of the job; beside it, what its processes write: `.log`, and `.errors` with a line per run that failed."""
+    runs: Sequence[Run[Any]]
+    """Runs to train."""
     alone: bool = False
-    """Its runs have failed before, and are not to be trained with others."""
+    """Whether its runs have failed before, and are not to be trained with others."""
 
     @property
     def name(self) -> str:
-        """Within its submission."""
+        """Name of the job within its submission."""
         return self.path.stem
 
     @property
     def log(self) -> Path:
-        """What its processes had to say."""
+        """File of what its processes print."""
         return self.path.with_suffix(".log")
 
     def write(self, work: Work, workers: int) -> None:
-        """All that a process elsewhere needs."""
-        data = work.data or os.environ.get("ADALIN_DATA") or None
+        """Write all that a process elsewhere needs."""
+        session = work.session
+        data = session.data or os.environ.get("ADALIN_DATA") or None
         content = {
             "runs": [run.definition() for run in self.runs],
-            "out": str(work.out.absolute()),
+            "out": str(session.out.absolute()),
             "sync_to": work.sync_to and str(work.sync_to.absolute()),
             "data": data and str(data if str(data) == BUNDLED else Path(data).expanduser().absolute()),
             "workers": workers,
-            "checkpoint_seconds": work.checkpoint_seconds,
+            "checkpoint_seconds": session.checkpoint_seconds,
             "plugins": list(work.plugins),
             "path": [str(Path.cwd())] if work.plugins else [],
-            "device": work.device,
-            "compile": work.compile,
+            "device": session.hardware.device,
+            "compile": session.hardware.compile,
         }
         write_atomically(self.path, json.dumps(content).encode(), temporary=self.path.with_suffix(".tmp"))
 
@@ -63,13 +81,13 @@ class Job:
         path = self.path.with_suffix(".errors")
         if path.exists():
             for line in path.read_text().splitlines():
-                with suppress(ValueError):  # half a line, of a process that was killed
-                    entry = json.loads(line)
+                with suppress(RunFolderError):  # half a line, of a process that was killed
+                    entry = parse_json(line.encode(), ERROR, path)
                     found[entry.pop("run")] = entry
         return found
 
 
-def train_job(path: str | Path, asked: Callable[[], bool] = lambda: False) -> bool:
+def train_job(path: str | Path, stop: Callable[[], bool] = never) -> bool:
     """Train the runs of a job, to their end, to a signal, or until asked to stop; returns whether it was stopped."""
     path = Path(path)
     content = json.loads(path.read_bytes())
@@ -81,31 +99,37 @@ def train_job(path: str | Path, asked: Callable[[], bool] = lambda: False) -> bo
             for plugin in content["plugins"]:
                 import_module(plugin)
 
-            def report(event: str, run: AnyRun, details: dict[str, Any]) -> None:
-                if event in ("warning", "error"):
-                    print(f"{_now()} {event}: {run.folder}: {details['message']}", file=log)
-                if event == "error":
-                    with path.with_suffix(".errors").open("a") as errors:
-                        errors.write(json.dumps({"run": str(run.folder), **details}) + "\n")
+            def note(event: Event) -> None:
+                if isinstance(event, Problem):
+                    kind = "warning" if event.is_warning else "error"
+                    print(f"{_now()} {kind}: {event.run.folder}: {event.message}", file=log)
+                    if not event.is_warning:
+                        _note_error(path, event)
 
-            runs, out = [read_run(config) for config in content["runs"]], Path(content["out"])
-            shared, seconds = content["sync_to"] and Path(content["sync_to"]), content["checkpoint_seconds"]
-            with mirrored(runs, out, shared, seconds=seconds, report=report) as ours:
-                stopped = execute(
-                    ours,
-                    out=out,
-                    data=content["data"],
-                    workers=content["workers"],
-                    report=report,
-                    checkpoint_seconds=seconds,
-                    plugins=content["plugins"],
-                    hardware=Hardware(content["device"], content["compile"]),
-                    asked=asked,
-                )
+            session = Session(
+                out=Path(content["out"]),
+                data=content["data"],
+                hardware=Hardware(content["device"], content["compile"]),
+                checkpoint_seconds=content["checkpoint_seconds"],
+                lock_deadline=time.monotonic() + LOCK_SECONDS,
+                emit=note,
+                stop=stop,
+            )
+            runs = [read_run(definition) for definition in content["runs"]]
+            shared = content["sync_to"] and Path(content["sync_to"])
+            with mirrored(runs, session, shared) as ours:
+                stopped = execute(ours, session, workers=content["workers"], plugins=content["plugins"])
             print(f"{_now()} {'stopped and saved' if stopped else 'over'}", file=log)
             return stopped
         finally:
             faulthandler.disable()
+
+
+def _note_error(path: Path, problem: Problem) -> None:
+    cause = {} if problem.cause is None else {"cause": problem.cause}
+    entry = {"run": str(problem.run.folder), "message": problem.message, **cause}
+    with path.with_suffix(".errors").open("a") as errors:
+        errors.write(json.dumps(entry) + "\n")
 
 
 def _now() -> str:

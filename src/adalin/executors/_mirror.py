@@ -5,22 +5,27 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-from adalin.training import AnyRun, RunFolder, RunFolderError
-from adalin.training._any_run import Report
-from adalin.training._disk import plain_disk_errors, write_atomically
-from adalin.training._execute import LOCK_SECONDS
-from adalin.training._resume import START, last_checkpoint
-from adalin.training._run_folder import RunInUseError
+from adalin.runs import (
+    START,
+    Position,
+    Problem,
+    Run,
+    RunFolder,
+    RunFolderError,
+    RunInUseError,
+    Session,
+    plain_disk_errors,
+    write_atomically,
+)
 
 CHECKPOINT, REPLAY = "checkpoint-", "replay-"
 """How the names of files begin that carry the hash of what they hold."""
 
 
 @contextmanager
-def mirrored(
-    runs: Sequence[AnyRun], out: Path, shared: Path | None, *, seconds: float, report: Report
-) -> Iterator[list[AnyRun]]:
+def mirrored(runs: Sequence[Run[Any]], session: Session, shared: Path | None) -> Iterator[list[Run[Any]]]:
     """Fetch what others have made of runs, copy what is made here now and then and at the end; gives those to train.
 
     The lock of a run is then that of its copy, which all machines see. A run that cannot be read, there or here, is
@@ -34,20 +39,20 @@ def mirrored(
         ours = []
         for run in runs:
             try:
-                locks.enter_context(RunFolder(shared / run.folder).lock(wait=LOCK_SECONDS))
-                _fetch(run, shared, out, report)
+                locks.enter_context(RunFolder(shared / run.folder).lock(until=session.lock_deadline))
+                _fetch(run, shared, session)
                 ours.append(run)
             except (OSError, RunFolderError) as error:  # the others can go on
-                cause = {"cause": "in use"} if isinstance(error, RunInUseError) else {}
-                report("error", run, {"message": str(error)} | cause)
+                session.emit(Problem(run, str(error), "in use" if isinstance(error, RunInUseError) else None))
         over = threading.Event()
 
-        def copy(run: AnyRun) -> None:
-            if (out / run.folder / "config.json").exists():
-                copy_run(out / run.folder, shared / run.folder)
+        def copy(run: Run[Any]) -> None:
+            here = session.out / run.folder
+            if (here / "config.json").exists():
+                copy_run(here, shared / run.folder)
 
         def copy_now_and_then() -> None:
-            while not over.wait(min(max(1.0, seconds), threading.TIMEOUT_MAX)):
+            while not over.wait(min(max(1.0, session.checkpoint_seconds), threading.TIMEOUT_MAX)):
                 for run in ours:
                     with suppress(OSError, RunFolderError):  # the last copy, below, says what is wrong
                         copy(run)
@@ -63,17 +68,21 @@ def mirrored(
                 try:
                     copy(run)
                 except (OSError, RunFolderError) as error:
-                    report("error", run, {"message": str(error), "cause": "copy"})
+                    session.emit(Problem(run, str(error), "copy"))
 
 
-def _fetch(run: AnyRun, shared: Path, out: Path, report: Report) -> None:
+def _fetch(run: Run[Any], shared: Path, session: Session) -> None:
     """Go on from the copy if it has got further."""
-    theirs = _position(shared / run.folder, lambda message: report("warning", run, {"message": message}))
+
+    def warn(message: str) -> None:
+        session.emit(Problem(run, message, is_warning=True))
+
+    theirs, here = _position(shared / run.folder, warn), session.out / run.folder
     if theirs > (0, 0):
         # Another command may be training it here, without copies: its folder must not change meanwhile.
-        with RunFolder(out / run.folder).lock(wait=LOCK_SECONDS):
-            if theirs > _position(out / run.folder):
-                copy_run(shared / run.folder, out / run.folder)
+        with RunFolder(here).lock(until=session.lock_deadline):
+            if theirs > _position(here):
+                copy_run(shared / run.folder, here)
 
 
 def copy_run(source: Path, target: Path) -> None:
@@ -111,9 +120,9 @@ def _new(source: Path, target: Path, kind: str) -> dict[str, bytes]:
 
 def _position(folder: Path, warn: Callable[[str], None] = lambda message: None) -> tuple[int, int]:
     """How far a run is, however many tasks are wanted now."""
-    checkpoint, _ = last_checkpoint(RunFolder(folder), warn)
-    position = START if checkpoint is None else checkpoint.position
-    return position["task"], position["step"]
+    checkpoint = RunFolder(folder).load(warn)
+    position = START if checkpoint is None else Position.read(checkpoint.position)
+    return position.task, position.step
 
 
 def _allow_open_files() -> None:

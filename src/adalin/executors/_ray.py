@@ -17,8 +17,9 @@ class Ray(Cluster):
     """Tasks with resources. What a lost worker or node takes along Ray starts again elsewhere."""
 
     name: ClassVar[str] = "ray"
+    """Name for `--executor`."""
     address: str | None = None
-    """Of a cluster; else $RAY_ADDRESS, else one is started on this machine."""
+    """Address of a cluster; else $RAY_ADDRESS, else one is started on this machine."""
     _tasks: dict[Job, Any] = field(default_factory=dict, init=False, repr=False)
     _words: dict[Job, str] = field(default_factory=dict, init=False, repr=False)
 
@@ -84,7 +85,7 @@ class Ray(Cluster):
                 self._words[job] = str(error)
         return ended
 
-    def last_words(self, job: Job) -> str:
+    def final_output(self, job: Job) -> str:
         """What Ray says of a worker or a node that is gone."""
         return self._words.get(job, "")
 

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 from adalin.executors._cluster import Cluster
 from adalin.executors._executor import Work
 from adalin.executors._job import Job, train_job
+from adalin.executors._pool import BATCH_SIGNAL
 from adalin.executors._submission import Submission
-from adalin.training._execute import BATCH_SIGNAL
 
 ARRAY = 1_000
 """Jobs in one array; Slurm's own limit is 1,001 unless it is changed."""
@@ -31,12 +31,15 @@ class Slurm(Cluster):
     """Job arrays. Preemption and time limits save and queue the job again; no accounting is needed."""
 
     name: ClassVar[str] = "slurm"
+    """Name for `--executor`."""
     partition: str | None = None
+    """Partition of Slurm; None for the default one."""
     minutes: int = 240
     """Time limit of a job."""
     warn_seconds: int = 90
-    """How long before its time limit a job is told to save."""
+    """Time between the signal to save and the time limit of a job."""
     poll_seconds: float = 2.0
+    """Seconds between looks at jobs and folders."""
     _ids: dict[Job, str] = field(default_factory=dict, init=False, repr=False)
     _answered: float = field(default=0.0, init=False, repr=False)
     _folder: Path = field(default=Path(), init=False, repr=False)
@@ -106,7 +109,7 @@ class Slurm(Cluster):
             return []
         return [job for job in jobs if self._ids[job] not in queued]
 
-    def last_words(self, job: Job) -> str:
+    def final_output(self, job: Job) -> str:
         """The end of what it wrote to stderr, where Slurm says why it killed it."""
         name = self._ids[job]
         path = self._folder / f"{name}_0_log.err"
@@ -132,7 +135,7 @@ class SlurmTask:
         queue_again: Any = signal.getsignal(BATCH_SIGNAL)
         announced: list[int] = []
         signal.signal(BATCH_SIGNAL, lambda number, frame: announced.append(number))
-        stopped = train_job(path, asked=lambda: bool(announced))
+        stopped = train_job(path, stop=lambda: bool(announced))
         if announced and stopped:
             queue_again(BATCH_SIGNAL, None)
         return stopped

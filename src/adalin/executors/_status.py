@@ -3,16 +3,15 @@
 import os
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from adalin.executors._submission import Submission
-from adalin.training import AnyRun, RunFolder, RunFolderError, read_run
-from adalin.training._any_run import ENDED
-from adalin.training._resume import last_checkpoint, wanted_run
+from adalin.metrics import is_accuracy
+from adalin.runs import ENDED, START, Position, Run, RunFolder, RunFolderError, read_run, wanted_run
 
 STATES = ("done", "running", "waiting", "stopped", "failed", "diverged")
 
@@ -21,75 +20,86 @@ STATES = ("done", "running", "waiting", "stopped", "failed", "diverged")
 class RunStatus:
     """How far a run is."""
 
-    run: AnyRun
+    run: Run[Any]
+    """Run that it is about."""
     folder: Path
+    """Folder of the run."""
     state: str
-    """Is "done", "running", "waiting", "stopped" (nobody waits for it), "failed" or "diverged"."""
+    """State: done, running, waiting, stopped (nobody waits for it), failed or diverged."""
     steps: int
-    """Made so far, as far as is saved."""
+    """Steps made so far: those before the last checkpoint or, if that is further, before the last row."""
     rows: list[dict[str, Any]]
+    """Rows of the finished tasks."""
     message: str = ""
-    """Why it failed."""
+    """Reason why it failed."""
+
+    @property
+    def wanted_steps(self) -> int:
+        """Steps that it will have made in the end: one that diverged makes no more."""
+        return self.steps if self.state == "diverged" else self.run.total_steps
 
     @property
     def score(self) -> float | None:
-        """Mean over its rows of what people compare; a run that diverged has an accuracy of 0 from there on."""
-        name = self.run.score
+        """Mean over its rows of the number that people compare; after a run diverged its accuracy is 0."""
+        name = self.run.description.score
         values = [row[name] for row in self.rows if isinstance(row.get(name), int | float)]
-        if self.state == "diverged" and name.endswith("accuracy"):
+        if self.state == "diverged" and is_accuracy(name):
             return sum(values) / self.run.tasks
         return sum(values) / len(values) if values else None
 
 
 @dataclass(frozen=True, eq=False)
 class Status:
-    """Of all runs in a folder."""
+    """What all runs in a folder are doing."""
 
     runs: list[RunStatus]
+    """Status of each run."""
     steps_per_second: float | None
-    """Since those that are asked for were; None if nothing is going on."""
+    """Speed of the commands that are going on; None without one."""
     problems: list[str]
-    """Folders that cannot be read."""
+    """Messages about folders that cannot be read."""
 
     @property
     def counts(self) -> dict[str, int]:
         """Runs in each state."""
-        return {state: sum(one.state == state for one in self.runs) for state in STATES}
+        return {state: sum(found.state == state for found in self.runs) for state in STATES}
 
     @property
     def seconds_left(self) -> float | None:
-        """For what runs and waits, at the speed so far."""
-        going = [one for one in self.runs if one.state in ("running", "waiting")]
-        left = sum(one.run.total_steps - one.steps for one in going)
+        """Seconds until what runs and waits is done, at the speed so far; None if nothing is going on."""
+        going = [found for found in self.runs if found.state in ("running", "waiting")]
+        left = sum(found.wanted_steps - found.steps for found in going)
         return left / self.steps_per_second if self.steps_per_second else None
 
     @property
-    def best(self) -> dict[str, tuple[AnyRun, float]]:
-        """For each benchmark the setting with the highest mean score over seeds and tasks so far, and that."""
+    def best(self) -> dict[str, tuple[Run[Any], float]]:
+        """Setting with the highest mean score over seeds and tasks so far, and that score, by benchmark."""
         settings: dict[Path, list[RunStatus]] = {}
-        for one in self.runs:
-            if one.score is not None:
-                settings.setdefault(one.folder.parent, []).append(one)
-        best: dict[str, tuple[AnyRun, float]] = {}
+        for found in self.runs:
+            if found.score is not None:
+                settings.setdefault(found.folder.parent, []).append(found)
+        best: dict[str, tuple[Run[Any], float]] = {}
         for members in settings.values():
-            run, score = members[0].run, sum(one.score or 0.0 for one in members) / len(members)
+            run, score = members[0].run, sum(member.score or 0.0 for member in members) / len(members)
             if run.benchmark not in best or score > best[run.benchmark][1]:
                 best[run.benchmark] = (run, score)
         return best
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class SavedState:
     """What is saved of a run."""
 
     rows: list[dict[str, Any]]
+    """Rows of the finished tasks."""
     steps: int
-    """That need not be made again."""
+    """Steps that need not be made again."""
     state: str
-    """That of its last checkpoint, or "new"; "done" with all tasks that are wanted. Finished ones are intact."""
+    """State of its last checkpoint, or "new"; "done" with all tasks that are wanted. Finished ones are intact."""
     seal: tuple[tuple[str, int], ...] = ()
-    """Changes whenever a file does."""
-    position: dict[str, Any] | None = None
+    """Names and times of its files, which change whenever a file does."""
+    position: Position = START
+    """Position of its last checkpoint, its start without one."""
 
     @property
     def finished(self) -> bool:
@@ -97,24 +107,26 @@ class Look:
         return self.state in ENDED
 
 
-def look_at(path: Path, run: AnyRun, before: Look | None = None) -> Look:
+def look_at(path: Path, run: Run[Any], before: SavedState | None = None) -> SavedState:
     """Read a run's rows and position; what was seen before is returned if nothing has changed."""
     seal = _seal(path)
     if before is not None and before.seal == seal:
         return before
     folder = RunFolder(path)
     try:
-        position, rows = folder.peek(), folder.rows()  # in this order: a checkpoint comes after its rows
-        if position is not None and run.state_at(position) in ENDED:  # nobody will look again: is it intact?
-            checkpoint, rows = last_checkpoint(folder)
-            position = None if checkpoint is None else checkpoint.position
+        saved = folder.snapshot()
+        found = saved.position
+        if found is not None and run.state_at(Position.read(found)) in ENDED:  # nobody will look again: is it intact?
+            checkpoint = folder.load(lambda message: None)
+            found = None if checkpoint is None else checkpoint.position
     except RunFolderError:  # whoever trains it says what is wrong
-        return before or Look([], 0, "new")
+        return before or SavedState([], 0, "new", seal)
+    position, rows = None if found is None else Position.read(found), saved.rows
     if position is None:
-        return Look(rows, 0, "new", seal)
+        return SavedState(rows, 0, "new", seal)
     state = run.state_at(position)
-    starts_anew = "recorded" in position and state not in ENDED  # imported without its network
-    return Look(rows[: run.tasks], 0 if starts_anew else run.steps_at(position), state, seal, position)
+    starts_anew = position.recorded and state not in ENDED  # imported without its network
+    return SavedState(rows[: run.tasks], 0 if starts_anew else run.steps_at(position), state, seal, position)
 
 
 def _seal(folder: Path) -> tuple[tuple[str, int], ...]:
@@ -131,7 +143,7 @@ class StatusReader:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.absolute()
-        self._looks: dict[tuple[Path, int], Look] = {}
+        self._looks: dict[tuple[Path, int], SavedState] = {}
         """By folder and tasks, of which more may be wanted later."""
 
     def read(self) -> Status:
@@ -139,7 +151,7 @@ class StatusReader:
         folders = {folder.path: folder for folder in RunFolder.find(self._folder)}
         outs = {self._folder, *(out for path in folders for out in path.parents[2:4])}
         submissions = [(out, submission) for out in outs for submission in Submission.read_all(out)]
-        runs: dict[Path, AnyRun] = {}
+        runs: dict[Path, Run[Any]] = {}
         asked: dict[Path, Submission] = {}
         for out, submission in submissions:
             for config in submission.runs:
@@ -149,20 +161,24 @@ class StatusReader:
                     if path.is_relative_to(self._folder):
                         runs[path], asked[path] = run, submission
         problems = []
-        for path in folders.keys() - {path for path, submission in asked.items() if not submission.over}:
+        expected = {path for path, submission in asked.items() if not submission.over}
+        for path in folders.keys() - expected:
             try:
                 run = wanted_run(folders[path])
-                if path not in runs or run.tasks > runs[path].tasks:  # others have asked for more since
-                    runs[path] = run
-            except (KeyError, TypeError, ValueError, RunFolderError) as error:
-                problems.append(f"{path} is not a run that adalin knows: {error}")
+            except RunFolderError as error:
+                problems.append(str(error))
+                continue
+            if path not in runs or run.tasks > runs[path].tasks:  # others have asked for more since
+                runs[path] = run
         self._looks = {
             (path, run.tasks): look_at(path, run, self._looks.get((path, run.tasks))) for path, run in runs.items()
         }
         statuses = [self._status(run, path, asked.get(path)) for path, run in sorted(runs.items())]
-        return Status(statuses, _speed(statuses, asked, [one for _, one in submissions]), sorted(problems))
+        return Status(
+            statuses, _speed(statuses, asked, [submission for _, submission in submissions]), sorted(problems)
+        )
 
-    def _status(self, run: AnyRun, path: Path, submission: Submission | None) -> RunStatus:
+    def _status(self, run: Run[Any], path: Path, submission: Submission | None) -> RunStatus:
         look = self._looks[path, run.tasks]
         message = "" if submission is None else submission.failed.get(str(run.folder), "")
         waits = submission is not None and not submission.over
@@ -176,10 +192,11 @@ class StatusReader:
             state = "running"
         else:
             state = "waiting" if waits else "stopped"
-        return RunStatus(run, path, state, look.steps, look.rows, message)
+        steps = max(look.steps, run.steps_of(len(look.rows))) if look.state != "diverged" else look.steps
+        return RunStatus(run, path, state, steps, look.rows, message)
 
 
-def _is_running(folder: RunFolder, look: Look, checkpoint_seconds: float) -> bool:
+def _is_running(folder: RunFolder, look: SavedState, checkpoint_seconds: float) -> bool:
     if folder.held_by() is not None:
         return True
     with suppress(OSError):
@@ -190,10 +207,12 @@ def _is_running(folder: RunFolder, look: Look, checkpoint_seconds: float) -> boo
     return look.state != "stopped" and time.time() - changed < 2 * checkpoint_seconds + 30
 
 
-def _speed(statuses: Iterable[RunStatus], asked: dict[Path, Submission], open_: Iterable[Submission]) -> float | None:
-    """Of the commands that are still going on."""
-    going = [one for one in open_ if not one.over and not one.silent]
-    made = sum(one.steps for one in statuses if asked.get(one.folder) in going)
-    seconds = time.time() - min((one.started for one in going), default=time.time())
-    new = made - sum(one.made for one in going)
+def _speed(
+    statuses: Iterable[RunStatus], asked: Mapping[Path, Submission], submissions: Iterable[Submission]
+) -> float | None:
+    """Steps per second of the commands that are still going on."""
+    going = [submission for submission in submissions if not submission.over and not submission.silent]
+    made = sum(status.steps for status in statuses if asked.get(status.folder) in going)
+    seconds = time.time() - min((submission.started for submission in going), default=time.time())
+    new = made - sum(submission.made for submission in going)
     return new / seconds if going and new > 0 and seconds > 0 else None

@@ -17,12 +17,28 @@ from pathlib import Path
 from typing import Any
 
 from adalin.executors._executor import Work
-from adalin.training._disk import plain_disk_errors, write_atomically
+from adalin.runs import RunFolderError, Schema, plain_disk_errors, read_json, write_atomically
 
 FOLDER = ".jobs"
-BEAT_SECONDS = 5.0
+CONTENT = Schema(
+    {
+        "executor": str,
+        "runs": [{str: object}],
+        "made": int,
+        "started": float,
+        "host": str,
+        "pid": range(0, 2**31),
+        "checkpoint_seconds": float,
+        "jobs": {str: {"id": str, "runs": [str], "log": str}},
+        "failed": {str: str},
+        "over": bool,
+    }
+)
+"""What a submission's file has."""
+HEARTBEAT_SECONDS = 5.0
+"""Pause between signs of life."""
 SILENT_SECONDS = 60.0
-"""After which a command that should be there is taken for dead."""
+"""Silence after which a command that should be there is taken for dead."""
 
 
 @dataclass(eq=False)
@@ -30,22 +46,27 @@ class Submission:
     """One command's runs, jobs and failures, in a file."""
 
     folder: Path
+    """Folder of its files."""
     executor: str
+    """Name of the executor."""
     runs: Sequence[dict[str, Any]]
-    """Configurations, with their tasks."""
+    """Definitions of its runs."""
     made: int
-    """Steps that they had made before."""
+    """Steps that its runs had made before."""
     started: float
+    """Time of its start, in seconds since 1970."""
     host: str
-    """The machine of its command."""
+    """Machine of its command."""
     pid: int
+    """Process of its command."""
     checkpoint_seconds: float
+    """Largest amount of work that may be lost."""
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By the name of the job's file: which runs it has, and under which id the engine knows it."""
+    """Runs of each job, and the id under which the engine knows it, by the name of the job's file."""
     failed: dict[str, str] = field(default_factory=dict)
-    """What is wrong, by the run's folder."""
+    """Messages about runs that failed, by the run's folder."""
     over: bool = False
-    """Nobody waits for its runs any more."""
+    """Whether nobody waits for its runs any more."""
     _written: float = field(default=0.0, repr=False)
 
     @classmethod
@@ -55,9 +76,11 @@ class Submission:
         stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now)) + f"{now % 1:.6f}"[1:]
         folder = work.shared / FOLDER / f"{stamp}-{host}-{pid}"
         with plain_disk_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.parent.chmod(0o700)  # jobs run what is written here: nobody else may write
+            folder.mkdir(mode=0o700, exist_ok=True)
         runs = [run.definition() for run in work.runs]
-        started = cls(folder, executor, runs, made, now, host, pid, work.checkpoint_seconds)
+        started = cls(folder, executor, runs, made, now, host, pid, work.session.checkpoint_seconds)
         started.write()
         return started
 
@@ -66,8 +89,8 @@ class Submission:
         """Those of a folder, oldest first."""
         found = []
         for path in sorted((out / FOLDER).glob("*/submission.json")):
-            with suppress(OSError, ValueError, TypeError):  # one that is being deleted, or is not ours
-                found.append(cls(path.parent, **json.loads(path.read_bytes())))
+            with suppress(RunFolderError):  # one that is being deleted, is damaged, or is not ours
+                found.append(cls(path.parent, **read_json(path, CONTENT)))
         return found
 
     @property
@@ -88,9 +111,9 @@ class Submission:
             write_atomically(self._path, json.dumps(content).encode(), temporary=self.folder / "submission.tmp")
         self._written = time.monotonic()
 
-    def beat(self) -> None:
+    def heartbeat(self) -> None:
         """Show that the command lives."""
-        if time.monotonic() - self._written > BEAT_SECONDS:
+        if time.monotonic() - self._written > HEARTBEAT_SECONDS:
             with suppress(OSError):
                 os.utime(self._path)
             self._written = time.monotonic()

@@ -7,7 +7,11 @@ from adalin.metrics._registry import register_metric
 
 
 @register_metric(
-    "online_accuracy", "mean batch accuracy before the update", paper="Kumar et al. 2023", needs={"labels", "online"}
+    "online_accuracy",
+    "mean batch accuracy before the update",
+    paper="Kumar et al. 2023",
+    needs={"labels", "online"},
+    accuracy=True,
 )
 def online_accuracy(probe: Probe) -> float | None:
     """The mean over a task's batches of the accuracy on a batch *before* the update with it.
@@ -20,19 +24,23 @@ def online_accuracy(probe: Probe) -> float | None:
     return probe.online_accuracy
 
 
-@register_metric("train_accuracy", "accuracy on the training data at the task's end", needs={"inputs", "labels"})
+@register_metric(
+    "train_accuracy", "accuracy on the training data at the task's end", needs={"inputs", "labels"}, accuracy=True
+)
 def train_accuracy(probe: Probe) -> float:
     """Accuracy on the probe's training images at the end of the task, in eval mode."""
     return probe.accuracy
 
 
-@register_metric("test_accuracy", "accuracy on the test set at the task's end", needs={"labels", "test"})
+@register_metric("test_accuracy", "accuracy on the test set at the task's end", needs={"labels", "test"}, accuracy=True)
 def test_accuracy(probe: Probe) -> float | None:
     """Accuracy on the task's test set at the end of the task, in eval mode; null for a task without one."""
     return probe.test_accuracy
 
 
-@register_metric("seen_test_accuracy", "the same on classes that have been trained", needs={"labels", "test"})
+@register_metric(
+    "seen_test_accuracy", "the same on classes that have been trained", needs={"labels", "test"}, accuracy=True
+)
 def seen_test_accuracy(probe: Probe) -> float | None:
     """Accuracy among the classes that the task's training data has, on those of the test images that are of them.
 

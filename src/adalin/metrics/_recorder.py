@@ -21,6 +21,7 @@ class Layer:
     name: str
     """The activation module's name; its second call in one forward is a layer of its own, `name#2`."""
     module: nn.Module
+    """The activation module."""
     positive: Tensor
     """(units,) share of pre-activations above 0."""
     mean_abs_output: Tensor

@@ -33,18 +33,20 @@ class Metric:
     """Parts of a probe that it looks at, from `NEEDS`."""
     compute: Compute
     """Function of a probe that gives the value."""
+    accuracy: bool = False
+    """Whether it is a share of right answers, from 0 to 1, of which a run that diverged has 0 from there on."""
 
 
 METRICS: Registry[Metric] = Registry("metric")
 
 
 def register_metric(
-    name: str, summary: str, *, paper: str = "", needs: Collection[str] = NEEDS
+    name: str, summary: str, *, paper: str = "", needs: Collection[str] = NEEDS, accuracy: bool = False
 ) -> Callable[[_Function], _Function]:
     """Make a function a metric known by name, so that every task's row has it; a decorator.
 
     `needs` says what of a probe it looks at, so that probes without it are measured without this metric; by default
-    all there is.
+    all there is. An `accuracy` is a share of right answers: a run that diverged counts with 0 from there on.
     """
 
     def register(compute: _Function) -> _Function:
@@ -53,10 +55,15 @@ def register_metric(
             raise ValueError(f"a metric cannot be named {name!r}: rows have a field of that name")
         if isinstance(needs, str) or not NEEDS.issuperset(needs):
             raise ValueError(f"the needs of a metric are a set of {', '.join(sorted(NEEDS))}, not {needs!r}")
-        METRICS.register(name, Metric(name, summary, paper, frozenset(needs), compute))
+        METRICS.register(name, Metric(name, summary, paper, frozenset(needs), compute, accuracy))
         return compute
 
     return register
+
+
+def is_accuracy(name: str) -> bool:
+    """Whether a number of a row is a registered metric that is a share of right answers."""
+    return name in METRICS and METRICS.get(name).accuracy
 
 
 def metrics() -> Mapping[str, Metric]:

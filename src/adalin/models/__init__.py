@@ -1,9 +1,21 @@
 """The networks of the benchmarks."""
 
-from adalin.models._build import check_model, make_model, models, register_model, trial_build
+from adalin.models._build import MODELS, Model, check_model, make_model, models, register_model, trial_build
 from adalin.models._cnn import cnn
 from adalin.models._init import INITS
 from adalin.models._mlp import mlp
 from adalin.models._resnet import resnet18
 
-__all__ = ["INITS", "check_model", "cnn", "make_model", "mlp", "models", "register_model", "resnet18", "trial_build"]
+__all__ = [
+    "INITS",
+    "MODELS",
+    "Model",
+    "check_model",
+    "cnn",
+    "make_model",
+    "mlp",
+    "models",
+    "register_model",
+    "resnet18",
+    "trial_build",
+]

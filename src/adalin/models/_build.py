@@ -48,12 +48,15 @@ class Model:
     """A registered network."""
 
     build: Build
+    """Builder of the network."""
     hidden: tuple[int, ...]
     """Widths of its hidden layers, which a method may change."""
     summary: str
+    """One line about it."""
 
 
 MODELS: Registry[Model] = Registry("model")
+"""Every registered model by name."""
 
 
 def register_model(name: str, build: Build, *, hidden: tuple[int, ...], summary: str) -> None:

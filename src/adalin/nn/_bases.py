@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from adalin._registry import Registry
-from adalin._text import did_you_mean as did_you_mean
 from adalin.nn._estimate import check_derivative, check_elementwise, derivative_of, estimate_lipschitz
 
 
@@ -25,6 +24,7 @@ class Base:
     """An elementwise function phi with what AdaLin needs to know of it."""
 
     name: str
+    """Name: "relu"."""
     phi: Callable[[Tensor], Tensor]
     """Torch's own function, so that alpha = 0 gives phi to the bit."""
     derivative: Callable[[Tensor, Tensor | None], Tensor]

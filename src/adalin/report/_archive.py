@@ -1,10 +1,11 @@
 """Results in one file: Parquet, with what defines the runs and their manifests inside, or CSV for a spreadsheet.
 
-A row of the table is a task of a run. Runs are described in the file's metadata, under "adalin", in the order of the
-column "run".
+A row of the table is a task of a run. The file's metadata has, under "adalin", a description of each run, in the order
+of the column "run", and the SHA-256 of descriptions and rows.
 """
 
 import csv
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,11 +14,29 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from adalin.training import Result, RunFolder, find_results, read_run
-from adalin.training._run_folder import check_writable
+from adalin._registry import UnknownNameError
+from adalin._text import printable
+from adalin.report._files import check_parent, replaced
+from adalin.runs import (
+    MANIFEST,
+    Position,
+    Result,
+    RunFolder,
+    RunFolderError,
+    Schema,
+    check_writable,
+    find_results,
+    read_run,
+)
 
 SETTINGS = ("benchmark", "method", "seed", "lr", "batch_size", "epochs")
-"""Of a run, as columns, for those who read the file with other tools."""
+"""Settings of a run that are columns too, for those who read the file with other tools."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Begins of a text that a spreadsheet calculates."""
+ENTRY = Schema({"config": {str: object}, "position": {str: object}, "manifest": {str: object}, "core_seconds": float})
+"""What describes a run in a file's metadata."""
+DAMAGES = (OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What a damaged file or run may raise, in pyarrow, json or the definition of a run."""
 
 
 def write_results(results: Sequence[Result], path: Path, *, per_neuron: Sequence[str] | None = None) -> None:
@@ -27,51 +46,60 @@ def write_results(results: Sequence[Result], path: Path, *, per_neuron: Sequence
     """
     if path.suffix not in (".parquet", ".csv"):
         raise ValueError(f"the file's name must end in .parquet or .csv, not {path.name!r}")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    check_parent(path)
     rows = []
     for number, result in enumerate(results):
         kept = per_neuron is None or result.run.method in per_neuron
-        config = result.run.config()
+        config = result.run.config
         names = config if path.suffix == ".csv" else SETTINGS
         shared = {"run": number} | {name: config.get(name) for name in names}
         for row in result.rows:
             rows.append(shared | {name: value for name, value in row.items() if kept or not _is_per_neuron(value)})
     if path.suffix == ".csv":
-        _write_csv(rows, path)
+        with replaced(path) as unfinished:
+            _write_csv(rows, unfinished)
         return
-    runs = [
+    table = _table(rows)
+    entries = [
         {
             "config": result.run.definition(),
-            **{name: getattr(result, name) for name in ("position", "manifest", "core_seconds")},
+            "position": result.position.as_dict(),
+            "manifest": result.manifest,
+            "core_seconds": result.core_seconds,
         }
         for result in results
     ]
-    try:
-        table = pa.Table.from_pylist(rows, schema=_schema(rows).with_metadata({"adalin": json.dumps(runs)}))
-    except pa.ArrowException as error:
-        raise ValueError(f"a metric has values of different forms, which a table cannot have: {error}") from None
-    unfinished = path.with_name(f"{path.name}.tmp")  # an older file stays whole until the new one is
-    pq.write_table(table, unfinished, compression="zstd", write_page_checksum=True)
-    unfinished.replace(path)
+    metadata = {"sha256": _content_hash(_records(table), entries), "runs": entries}
+    with replaced(path) as unfinished:
+        table = table.replace_schema_metadata({"adalin": json.dumps(metadata)})
+        pq.write_table(table, unfinished, compression="zstd", write_page_checksum=True)
 
 
-def read_archive(path: Path) -> list[Result]:
-    """The runs of a Parquet file that `write_results` made."""
+def read_archive(path: Path) -> tuple[list[Result], list[str]]:
+    """The runs of a Parquet file that `write_results` made, and what is wrong with those of them that cannot be used.
+
+    Raises ValueError if that is the file itself.
+    """
     try:
         table = pq.read_table(path, page_checksum_verification=True)
-        runs = json.loads((table.schema.metadata or {}).get(b"adalin", "null"))
-        if runs is None:
-            raise ValueError("it has no runs of adalin in its metadata")
-        rows: list[list[dict[str, Any]]] = [[] for _ in runs]
-        for row in table.drop_columns(list(SETTINGS)).to_pylist(maps_as_pydicts="strict"):
-            rows[row.pop("run")].append({name: value for name, value in row.items() if value is not None})
-        return [Result(read_run(run.pop("config")), own, **run) for own, run in zip(rows, runs, strict=True)]
-    except (OSError, LookupError, TypeError, ValueError, pa.ArrowException) as error:
-        message = " ".join(str(error).split())
-        if message.startswith("unknown "):
-            hint = "if a plugin brings it, name that with --plugin"
-            raise ValueError(f"{path} has a run that adalin does not know: {message}; {hint}") from None
-        raise ValueError(f"{path} is not a file of `adalin export`, or damaged: {message}") from None
+        records = _records(table)
+        entries = _entries(table.schema.metadata or {}, records)
+        rows: dict[int, list[dict[str, Any]]] = {number: [] for number in range(len(entries))}
+        for record in records:
+            for name in SETTINGS:
+                del record[name]
+            rows[record.pop("run")].append({name: value for name, value in record.items() if value is not None})
+    except (*DAMAGES, pa.ArrowException) as error:
+        raise ValueError(f"{path} is not a file of `adalin export`, or damaged: {_line(error)}") from None
+    results, problems = [], []
+    for number, entry in enumerate(entries):
+        try:
+            results.append(_result(entry, rows[number]))
+        except UnknownNameError as error:
+            problems.append(f"{path} has a run that adalin does not know: {_line(error)}")
+        except DAMAGES as error:
+            problems.append(f"{path} has a run, number {number}, that is damaged: {_line(error)}")
+    return results, problems
 
 
 def read_results(place: Path) -> tuple[list[Result], list[str]]:
@@ -81,37 +109,111 @@ def read_results(place: Path) -> tuple[list[Result], list[str]]:
     They come in the order of their folders, wherever they were found.
     """
     if place.is_file():
-        return read_archive(place), []
+        return read_archive(place)
     results, problems = find_results(place)
     for path in sorted(place.rglob("*.parquet")):
         try:
-            results += read_archive(path)
+            found, wrong = read_archive(path)
         except ValueError as error:
             problems.append(str(error))
+        else:
+            results += found
+            problems += wrong
     furthest: dict[Path, Result] = {}
     for result in results:
-        if result.run.folder not in furthest or len(result.rows) > len(furthest[result.run.folder].rows):
-            furthest[result.run.folder] = result
+        folder = result.run.folder
+        if folder not in furthest or len(result.rows) > len(furthest[folder].rows):
+            furthest[folder] = result
     return [furthest[folder] for folder in sorted(furthest)], problems
 
 
-def unpack_results(results: Sequence[Result], out: Path) -> list[Result]:
-    """Make folders of runs as if they had been trained here, for commands that would train them; returns the new ones.
+def unpack_results(results: Sequence[Result], out: Path) -> tuple[list[Result], list[str]]:
+    """Make folders of runs as if they had been trained here, for commands that would train them.
 
-    Folders that are there stay as they are. Unfinished runs are left out: without their networks they cannot go on.
+    Returns the runs that are new, and what is wrong with those that could not be made. Folders that are there stay as
+    they are. Unfinished runs are left out: without their networks they cannot go on.
     """
     check_writable(out, needed_bytes=0)
-    unpacked = []
+    unpacked, problems = [], []
     for result in results:
-        folder = RunFolder(out / result.run.folder)
-        if result.state == "unfinished" or folder.exists:
-            continue
-        with folder.lock():
-            folder.record(
-                result.run.config(), result.manifest, result.rows, result.position, core_seconds=result.core_seconds
-            )
-        unpacked.append(result)
-    return unpacked
+        try:
+            if _unpack(result, out):
+                unpacked.append(result)
+        except (ValueError, RunFolderError) as error:
+            problems.append(_line(error))
+    return unpacked, problems
+
+
+def _unpack(result: Result, out: Path) -> bool:
+    """Whether a folder has been made."""
+    folder = RunFolder(out / result.run.folder)
+    if result.state == "unfinished" or folder.exists:
+        return False
+    with folder.lock():
+        folder.record(
+            dict(result.run.config),
+            result.manifest,
+            result.rows,
+            result.position.as_dict(),
+            core_seconds=result.core_seconds,
+        )
+    return True
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> pa.Table:
+    try:
+        return pa.Table.from_pylist(rows, schema=_schema(rows))
+    except pa.ArrowException as error:
+        raise ValueError(f"a metric has values of different forms, which a table cannot have: {error}") from None
+
+
+def _records(table: pa.Table) -> list[dict[str, Any]]:
+    """The rows of a table as they come back from a file, whatever they were written from."""
+    records: list[dict[str, Any]] = table.to_pylist(maps_as_pydicts="strict")
+    return records
+
+
+def _content_hash(records: Sequence[dict[str, Any]], entries: Sequence[Any]) -> str:
+    """SHA-256 of all rows and of what describes the runs, the same however Parquet lays them out."""
+    digest = hashlib.sha256(json.dumps(entries).encode())
+    for record in records:
+        digest.update(json.dumps(record).encode())
+    return digest.hexdigest()
+
+
+def _entries(metadata: dict[bytes, bytes], records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What describes the runs of a file; raises ValueError if that or the rows are not what was written."""
+    text = metadata.get(b"adalin", b"null").decode()
+    content = json.loads(text)
+    if content is None:
+        raise ValueError("it has no runs of adalin in its metadata")
+    if isinstance(content, list):  # of a version that did not write the hash
+        return content
+    entries: list[dict[str, Any]] = content["runs"]
+    if content["sha256"] != _content_hash(records, entries) or json.dumps(content) != text:
+        raise ValueError("its content does not match the SHA-256 in its metadata")
+    return entries
+
+
+def _result(entry: dict[str, Any], rows: list[dict[str, Any]]) -> Result:
+    """One run of a file; raises one of DAMAGES if it is none that could be shown or unpacked."""
+    problem = ENTRY.mismatch(entry) or MANIFEST.mismatch(entry["manifest"], "manifest")
+    if problem:
+        raise ValueError(problem)
+    if "data" not in entry["manifest"]:
+        raise ValueError("manifest.data is missing")
+    if entry["core_seconds"] < 0:
+        raise ValueError(f"core_seconds is {entry['core_seconds']}, not a number of at least 0")
+    run = read_run(entry["config"])
+    _ = run.folder  # which refuses names that would lead anywhere else
+    if [row.get("task") for row in rows] != list(range(len(rows))):
+        raise ValueError("rows are missing, or not in the order of the tasks")
+    return Result(run, rows, Position.read(entry["position"]), entry["manifest"], entry["core_seconds"])
+
+
+def _line(error: Exception) -> str:
+    """The message of an error in one line."""
+    return printable(" ".join(str(error).split())) or type(error).__name__
 
 
 def _schema(rows: Sequence[dict[str, Any]]) -> pa.Schema:
@@ -142,10 +244,18 @@ def _type(value: Any) -> pa.DataType:
 
 
 def _write_csv(rows: Sequence[dict[str, Any]], path: Path) -> None:
-    names = dict.fromkeys(
-        name for row in rows for name, value in row.items() if isinstance(value, str | int | float) and name != "run"
-    )
+    names: dict[str, None] = {}
+    for row in rows:
+        names |= {name: None for name, value in row.items() if isinstance(value, str | int | float)}
+    names.pop("run", None)
     with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(names), extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows(rows)
+        writer = csv.writer(file)
+        writer.writerow([_cell(name) for name in names])
+        for row in rows:
+            writer.writerow([_cell(row.get(name)) for name in names])
+
+
+def _cell(value: Any) -> Any:
+    """A value as it may stand in a CSV file: a text is never one that a spreadsheet takes for a formula."""
+    is_formula = isinstance(value, str) and value.startswith(FORMULA)
+    return f"'{value}" if is_formula else value

@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from adalin.rl import Episode, SACRun
+from adalin.rl import Episode, SACRun, environment_of
 
 ROWS, COLUMNS = 3, 5
 
@@ -17,6 +17,6 @@ def contact_sheet(run: SACRun, episode: Episode) -> Figure:
         axes.imshow(episode.frames[step])
         axes.set_title(f"step {step}", fontsize="small")
         axes.axis("off")
-    about = f"{run.env}, {run.method}, replay ratio {run.replay_ratio}, seed {run.seed}"
+    about = f"{environment_of(run)}, {run.method}, replay ratio {run.settings.replay_ratio}, seed {run.seed}"
     figure.suptitle(f"{about}: return {episode.episode_return:,.0f} in {steps:,} steps", fontsize="medium")
     return figure

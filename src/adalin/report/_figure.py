@@ -1,17 +1,21 @@
 """A metric over tasks, as a picture."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from adalin.metrics import is_accuracy
+from adalin.report._files import check_parent, replaced
 from adalin.report._style import styles_of
 from adalin.report._summary import Summary, mean_and_deviation
 
-FORMATS = (".png", ".pdf", ".svg")
 DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
 
 
@@ -30,13 +34,13 @@ def curves_figure(summaries: Sequence[Summary], *, title: str, note: str = "", m
 
 def draw_curves(axes: Axes, summaries: Sequence[Summary], metric: str | None = None) -> None:
     """The lines, bands and axes of one panel; without a metric, of the score."""
-    metric = metric or (summaries[0].run.score if summaries else "online_accuracy")
+    metric = metric or (summaries[0].run.description.score if summaries else "online_accuracy")
     styles = styles_of([summary.run.method for summary in summaries])
     for summary, style in zip(summaries, styles, strict=True):
         if not summary.has(metric):
             continue
         mean, deviation = mean_and_deviation(summary.scores(metric))
-        tasks = np.arange(1, len(mean) + 1) * (summary.run.steps_per_task or 1)
+        tasks = np.arange(1, len(mean) + 1) * (summary.run.description.steps_per_task or 1)
         axes.plot(
             tasks,
             mean,
@@ -49,10 +53,10 @@ def draw_curves(axes: Axes, summaries: Sequence[Summary], metric: str | None = N
             label=summary.label,
         )
         axes.fill_between(tasks, mean - deviation, mean + deviation, color=style.colour, alpha=0.2, linewidth=0)
-    in_steps = any(summary.run.steps_per_task for summary in summaries)
+    in_steps = any(summary.run.description.steps_per_task for summary in summaries)
     axes.set_xlabel("steps in the environment" if in_steps else "task")
     axes.set_ylabel(metric.replace("_", " "))
-    if metric.endswith("accuracy"):
+    if is_accuracy(metric):
         axes.set_ylim(0, 1 if axes.get_ylim()[1] > 0.5 else None)
     axes.xaxis.set_major_locator(MaxNLocator(5 if in_steps else "auto", integer=True))  # steps are long numbers
     axes.xaxis.set_major_formatter("{x:,.0f}")
@@ -61,15 +65,38 @@ def draw_curves(axes: Axes, summaries: Sequence[Summary], metric: str | None = N
 
 
 def check_figure_path(path: Path) -> Path:
-    """Told before hours of training, not after."""
-    if path.suffix.lower() not in FORMATS:
-        raise ValueError(f"a picture's name ends in {', '.join(FORMATS)}, not {path.name!r}")
+    """Raises ValueError, before hours of training, if no picture can be written there."""
+    if path.suffix.lower() not in WRITERS:
+        raise ValueError(f"a picture's name ends in {', '.join(WRITERS)}, not {path.name!r}")
     if path.is_dir():
         raise ValueError(f"{path} is a folder; give the picture a name of its own")
     return path
 
 
-def save_figure(figure: Figure, path: Path) -> None:
-    """By the ending of its name; folders are made."""
-    check_figure_path(path).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+def save_figure(figure: Figure, *paths: Path) -> None:
+    """Write a figure to files, each in the format that the ending of its name says, all with the first one's layout."""
+    for path in paths:
+        check_parent(check_figure_path(path))
+    layout = figure.get_layout_engine()
+    figure.set_dpi(150)
+    for path in paths:
+        with replaced(path) as unfinished:
+            # Figure.savefig would draw everything twice.
+            WRITERS[path.suffix.lower()](figure, unfinished)
+        figure.set_layout_engine("none")
+    figure.set_layout_engine(layout)
+
+
+def _write_png(figure: Figure, path: Path) -> None:
+    FigureCanvasAgg(figure).print_png(path)
+
+
+def _write_pdf(figure: Figure, path: Path) -> None:
+    FigureCanvasPdf(figure).print_pdf(path)
+
+
+def _write_svg(figure: Figure, path: Path) -> None:
+    FigureCanvasSVG(figure).print_svg(path)
+
+
+WRITERS: dict[str, Callable[[Figure, Path], None]] = {".png": _write_png, ".pdf": _write_pdf, ".svg": _write_svg}

@@ -1,21 +1,21 @@
 """Rows sent elsewhere while training: TensorBoard, Weights & Biases. Run folders stay what counts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from adalin.training import AnyRun
+from adalin.runs import Emit, Event, Row
 
 
 @contextmanager
-def open_loggers(names: Sequence[str], out: Path) -> Iterator[list[Any]]:
-    """Reports to pass events on to, closed at the end."""
+def open_loggers(names: Sequence[str], out: Path) -> Iterator[list[Emit]]:
+    """Functions to pass events on to, closed at the end."""
     with ExitStack() as stack:
         yield [stack.enter_context(_LOGGERS[name](out)) for name in names]
 
 
-def _numbers(row: dict[str, Any]) -> dict[str, float]:
+def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
     return {name: value for name, value in row.items() if isinstance(value, int | float) and name != "task"}
 
 
@@ -27,17 +27,17 @@ def _tensorboard(out: Path) -> Iterator[Any]:
         raise ValueError("--log tensorboard needs it: pip install tensorboard") from None
     writers: dict[Path, SummaryWriter] = {}
 
-    def report(event: str, run: AnyRun, details: dict[str, Any]) -> None:
-        if event == "row":
-            if run.folder not in writers:
+    def note(event: Event) -> None:
+        if isinstance(event, Row):
+            folder = event.run.folder
+            if folder not in writers:
                 # What a killed process had written of tasks that are trained again is hidden.
-                place = str(out / "tensorboard" / run.folder)
-                writers[run.folder] = SummaryWriter(place, purge_step=details["task"])
-            for name, value in _numbers(details).items():
-                writers[run.folder].add_scalar(name, value, details["task"])
+                writers[folder] = SummaryWriter(str(out / "tensorboard" / folder), purge_step=event.task)
+            for name, value in _numbers(event.values).items():
+                writers[folder].add_scalar(name, value, event.task)
 
     try:
-        yield report
+        yield note
     finally:
         for writer in writers.values():
             writer.close()
@@ -51,27 +51,28 @@ def _wandb(out: Path) -> Iterator[Any]:
         raise ValueError("--log wandb needs it: pip install wandb") from None
     runs: dict[Path, Any] = {}
 
-    def report(event: str, run: AnyRun, details: dict[str, Any]) -> None:
-        if event == "row":
+    def note(event: Event) -> None:
+        if isinstance(event, Row):
+            run = event.run
             if run.folder not in runs:
                 out.mkdir(parents=True, exist_ok=True)
                 runs[run.folder] = wandb.init(
                     project="adalin",
-                    group=run.folder.parent.name,
+                    group=run.setting_folder.name,
                     name=f"{run.method} seed {run.seed}",
                     id=str(run.folder).replace("/", "."),  # a run that goes on is the same run there
                     resume="allow",
                     reinit="create_new",
                     dir=out,
-                    config=run.config(),
+                    config=dict(run.config),
                 )
-            runs[run.folder].log(_numbers(details), step=details["task"])
+            runs[run.folder].log(_numbers(event.values), step=event.task)
 
     try:
-        yield report
+        yield note
     finally:
-        for one in runs.values():
-            one.finish()
+        for tracked in runs.values():
+            tracked.finish()
 
 
 _LOGGERS = {"tensorboard": _tensorboard, "wandb": _wandb}

@@ -23,7 +23,7 @@ from adalin.report._statistics import LEAST_TASKS, MARGIN
 from adalin.report._style import style_of
 from adalin.report._summary import Summary
 from adalin.report._verdict import Outcome, Verdict
-from adalin.training._disk import plain_disk_errors, write_atomically
+from adalin.runs import plain_disk_errors, write_atomically
 
 OUTCOMES: dict[Outcome, str] = {"holds": "✓", "does not hold": "✗", "undecided": "?"}
 PLURALS: dict[Outcome, str] = {"holds": "hold", "does not hold": "do not hold", "undecided": "undecided"}
@@ -83,7 +83,10 @@ def write_page(
     parts = [
         ("Overview", _overview(sections, verdicts, titles)),
         ("Claims", _claims(verdicts, titles)),
-        *((section.run.benchmark_name, benchmark_part(section, index)) for index, section in enumerate(sections)),
+        *(
+            (section.run.description.benchmark, benchmark_part(section, index))
+            for index, section in enumerate(sections)
+        ),
         ("Figures", _figures(pictures)),
         ("Protocol", protocol(sections, titles.choices)),
     ]
@@ -123,7 +126,7 @@ def _about(sections: Sequence[Section]) -> str:
 
 
 def _overview(sections: Sequence[Section], verdicts: Sequence[Verdict], titles: PageTitles) -> Element:
-    shown = [section for section in sections if section.run.shows_plasticity]
+    shown = [section for section in sections if section.run.description.shows_plasticity]
     which = " with equally hard tasks" if sections else ""
     body: Child = h("p", f"There are no runs{which} yet. ", h("code", "adalin run"), " makes some.", class_="empty")
     if shown:
@@ -136,7 +139,7 @@ def _matrix(sections: Sequence[Section]) -> Element:
     columns = [_by_row(section) for section in sections]
     methods = {name: summary.run.method for column in columns for name, summary in column.items()}
     heads = [
-        (h("a", section.run.benchmark_name, href=f"#{section.anchor}"), h("small", section.source))
+        (h("a", section.run.description.benchmark, href=f"#{section.anchor}"), h("small", section.source))
         for section in sections
     ]
     rows = []

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from adalin.metrics import is_accuracy
 from adalin.report._html import Child, Element, h
 from adalin.report._page_data import Fate, Section, fate_of
 from adalin.report._page_html import (
@@ -22,7 +23,8 @@ from adalin.report._page_html import (
     words,
 )
 from adalin.report._page_origin import origin
-from adalin.report._summary import Summary, Values
+from adalin.report._statistics import Values
+from adalin.report._summary import Summary
 from adalin.report._table import mean_text
 from adalin.report._table import spread as spread_text
 
@@ -48,10 +50,10 @@ def benchmark_part(section: Section, index: int) -> Element:
         button("all methods", class_="every"),
         button("none", class_="none"),
     )
-    after = ", and has an accuracy of 0 from there on" if run.score.endswith("accuracy") else ""
+    after = ", and has an accuracy of 0 from there on" if is_accuracy(run.description.score) else ""
     legend = f"Line: mean over seeds; band: one standard deviation; crossed circle: a seed diverged{after}. "
     content = (
-        h("p", f"{run.about[:1].upper()}{run.about[1:]}. Data: {section.source}.", warning),
+        h("p", f"{run.description.summary[:1].upper()}{run.description.summary[1:]}. Data: {section.source}.", warning),
         choices,
         controls(methods, class_="controls methods", label="Methods"),
         h("div", class_="chart curves", role="img", aria_label=f"Curves over tasks on {name}; a table follows"),
@@ -77,7 +79,7 @@ def number(values: Values, *, spread: bool = False) -> Cell:
 
 
 def _results(section: Section) -> Element:
-    run, task = section.run, section.run.task_name
+    run, task = section.run, section.run.description.task_name
     columns: dict[str, Callable[[Summary], Cell]] = {
         "seeds": lambda summary: (len(summary.seeds), spelled(summary.seeds)),
         f"{task}s": lambda summary: (summary.tasks, summary.tasks),
@@ -85,11 +87,11 @@ def _results(section: Section) -> Element:
         f"last {task}": lambda summary: number(summary.scores()[:, -1:]),
         f"all {task}s": lambda summary: number(summary.total(), spread=True),
     }
-    caption = f"{words(run.score).capitalize()}, mean over seeds ± standard deviation."
-    if any(summary.tasks and summary.has(run.test_score) for summary in section.summaries):
-        test = words(run.test_score).partition(" ")[0]
-        columns[f"{test}, all {task}s"] = lambda summary: number(summary.total(run.test_score), spread=True)
-    if run.shows_plasticity:
+    caption = f"{words(run.description.score).capitalize()}, mean over seeds ± standard deviation."
+    if any(summary.tasks and summary.has(run.description.test_score) for summary in section.summaries):
+        test = words(run.description.test_score).partition(" ")[0]
+        columns[f"{test}, all {task}s"] = lambda summary: number(summary.total(run.description.test_score), spread=True)
+    if run.description.shows_plasticity:
         columns["slope"] = _slope
         caption += " Slope: the last tasks (up to five) minus the first ones, with its 95 % interval."
     rows = []
@@ -111,7 +113,7 @@ def _slope(summary: Summary) -> Cell:
 
 
 def _state(summary: Summary) -> str:
-    task_name = summary.run.task_name
+    task_name = summary.run.description.task_name
     states = Counter(result.state for result in summary.results)
     texts = []
     if states["done"]:
@@ -122,7 +124,7 @@ def _state(summary: Summary) -> str:
         texts.append(f"{reached} of {summary.run.tasks} {task_name}s")
     for result in summary.results:
         if result.state == "diverged":
-            task, step = result.position["task"] + 1, result.position["step"]
+            task, step = result.position.task + 1, result.position.step
             texts.append(f"✕ seed {result.run.seed} diverged in {task_name} {task}, step {step}")
     return ", ".join(texts)
 

@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from adalin.data._digits import SHA256 as BUNDLED_SHA256
+from adalin.data import DIGITS_SHA256
 from adalin.metrics import metrics
 from adalin.report._statistics import MARGIN, Interval, plasticity
 from adalin.report._style import Style, styles_of
 from adalin.report._summary import Summary
-from adalin.training import AnyRun, Result
+from adalin.runs import Result, Run
 
 SYMBOLS = {
     "o": "circle",
@@ -41,7 +41,7 @@ class Section:
 
     anchor: str
     """Name of the section in links."""
-    run: AnyRun
+    run: Run[Any]
     """Any of the runs, for what all have in common."""
     source: str
     """Data source, for people."""
@@ -51,12 +51,12 @@ class Section:
     @property
     def bundled(self) -> bool:
         """Whether the data are the bundled digits."""
-        return self.run.config().get("data") == BUNDLED_SHA256
+        return self.run.config.get("data") == DIGITS_SHA256
 
     def changed(self, summary: Summary) -> dict[str, Any]:
         """Settings of a summary that are not the benchmark's own."""
-        own = self.run.own_settings()
-        return {name: value for name, value in summary.run.settings().items() if value != own[name]}
+        own = self.run.description.own
+        return {name: value for name, value in summary.run.description.settings.items() if value != own[name]}
 
     @property
     def results(self) -> list[Result]:
@@ -76,7 +76,9 @@ class Section:
             for row in result.rows:
                 found.update(name for name, value in row.items() if _is_number(value))
         found -= COUNTS
-        known = [name for name in (self.run.score, self.run.test_score, *metrics()) if name in found]
+        known = [
+            name for name in (self.run.description.score, self.run.description.test_score, *metrics()) if name in found
+        ]
         return list(dict.fromkeys(known)) + sorted(found - set(known))
 
 
@@ -97,7 +99,7 @@ def fate_of(summary: Summary) -> Fate:
         return Fate("diverged")
     if summary.tasks < 2:
         return Fate("unfinished")
-    found = plasticity(summary.scores(), chance=summary.run.chance, diverged=diverged)
+    found = plasticity(summary.scores(), chance=summary.run.description.chance, diverged=diverged)
     if math.isnan(found.change.value):
         return Fate("unfinished")
     if found.lost:
@@ -146,7 +148,7 @@ def _section_data(section: Section) -> dict[str, Any]:
             "seeds": summary.seeds,
             "curves": {name: _curves(summary, name) for name in names if summary.tasks and summary.has(name)},
             "diverged": [
-                {"seed": result.run.seed, "task": result.position["task"] + 1, "step": result.position["step"]}
+                {"seed": result.run.seed, "task": result.position.task + 1, "step": result.position.step}
                 for result in summary.results
                 if result.state == "diverged"
             ],
@@ -157,8 +159,8 @@ def _section_data(section: Section) -> dict[str, Any]:
     return {
         "anchor": section.anchor,
         "name": section.run.benchmark,
-        "task": section.run.task_name,
-        "stepsPerTask": section.run.steps_per_task,
+        "task": section.run.description.task_name,
+        "stepsPerTask": section.run.description.steps_per_task,
         "metrics": names,
         "settings": settings,
     }

@@ -9,28 +9,28 @@ from adalin.report._html import Child, Element, h
 from adalin.report._page_data import Section
 from adalin.report._page_html import command_line, facts, hint, part, plain, spelled, table, tallied, words
 from adalin.report._summary import Summary
-from adalin.training import Result
+from adalin.runs import Result
 
 
 def origin(section: Section) -> Child:
     """How to make a benchmark's runs again, and how these were made."""
     groups: dict[tuple[Any, ...], list[Summary]] = {}
     for summary in section.summaries:
-        key = (*summary.run.settings().values(), tuple(sorted(summary.seeds)))
+        key = (*summary.run.description.settings.values(), tuple(sorted(summary.seeds)))
         groups.setdefault(key, []).append(summary)
     rows, commands = [], []
     for members in groups.values():
         changed, seeds = section.changed(members[0]), sorted(members[0].seeds)
         methods = [summary.results[0].run.method for summary in members]
-        settings = {name: plain(value) for name, value in members[0].run.settings().items()}
+        settings = {name: plain(value) for name, value in members[0].run.description.settings.items()}
         cells = [h("td", h("strong", text) if name in changed else text) for name, text in settings.items()]
         rows.append(h("tr", h("th", spelled(methods), scope="row"), h("td", spelled(seeds)), cells))
         commands.append(command_line(_run_command(section, methods, members[0])))
-    heads = [words(name) for name in ("methods", "seeds", *section.run.settings())]
-    digests = spelled(digest[:16] for result in section.results if (digest := result.run.config().get("data")))
+    heads = [words(name) for name in ("methods", "seeds", *section.run.description.settings)]
+    digests = spelled(digest[:16] for result in section.results if (digest := result.run.config.get("data")))
     made = {
         "data": f"{section.source}, SHA-256 {digests}…" if digests else section.source,
-        "network": section.run.network,
+        "network": section.run.description.network,
         **{name: tallied(found) for name, found in _circumstances(section.results).items()},
     }
     return (
@@ -62,10 +62,10 @@ def protocol(sections: Sequence[Section], title: str) -> Element | None:
 
 
 def _run_command(section: Section, methods: Sequence[str], summary: Summary) -> str:
-    parts = [*section.run.command, "--methods", *methods, "--seeds", *map(str, sorted(summary.seeds))]
+    parts = [*section.run.description.command, "--methods", *methods, "--seeds", *map(str, sorted(summary.seeds))]
     changed = section.changed(summary)
     if "steps" in changed and changed["steps"] is None:
-        changed["epochs"] = summary.run.settings()["epochs"]  # which takes the place of the benchmark's steps
+        changed["epochs"] = summary.run.description.settings["epochs"]  # which takes the place of the benchmark's steps
     for setting, value in changed.items():
         if value is not None:
             parts.append(f"--{setting.replace('_', '-')}")
@@ -79,7 +79,7 @@ def _run_command(section: Section, methods: Sequence[str], summary: Summary) -> 
 def _deviations(section: Section) -> list[str]:
     """Settings that are not the benchmark's own, with the methods that have them."""
     found: dict[tuple[str, Any], list[str]] = {}
-    own = section.run.own_settings()
+    own = section.run.description.own
     for summary in section.summaries:
         for setting in section.changed(summary).items():
             found.setdefault(setting, []).append(summary.label)

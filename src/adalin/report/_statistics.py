@@ -1,5 +1,6 @@
 """How sure a number is that comes from a few seeds and many tasks."""
 
+import math
 from dataclasses import dataclass
 from itertools import product
 
@@ -8,10 +9,11 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 Values = NDArray[np.float64]
+"""Numbers of runs, most often (seeds, tasks), NaN where a run has none."""
 
 MARGIN = 0.05
 """Plasticity is lost if accuracy falls by five points. Windows of tasks with easier or harder classes differ by less;
-the losses that the paper calls severe are of tens of points."""
+severe losses are of tens of points."""
 LEAST_TASKS = 10
 """Within so many tasks ReLU loses its plasticity on random labels; fewer say nothing."""
 NEAR_CHANCE = 0.1
@@ -28,8 +30,11 @@ class Interval:
     """An estimate and where it could as well be."""
 
     value: float
+    """The estimate."""
     low: float
+    """Lower end of the interval."""
     high: float
+    """Upper end of the interval."""
 
     def __str__(self) -> str:
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
@@ -41,14 +46,16 @@ class Interval:
 
 @dataclass(frozen=True)
 class Plasticity:
-    """What became of it: `kept`, `lost`, or neither for certain."""
+    """What became of plasticity: `kept`, `lost`, or neither for certain."""
 
     change: Interval
-    """From the first tasks to the last."""
+    """Change of accuracy from the first tasks to the last."""
     end: Interval
     """Accuracy in the last tasks."""
     kept: bool
+    """Whether accuracy certainly did not fall, and is still far from chance."""
     lost: bool
+    """Whether accuracy certainly fell."""
 
 
 def bootstrap_mean(values_per_seed: Values, level: float = 0.95) -> Interval:
@@ -85,14 +92,14 @@ def plasticity_slope(values: Values, window: int | None = None, level: float = 0
     Seeds, and tasks in both windows, are resampled. What rises first and falls back to where it began has lost nothing
     by this measure. Of runs that diverged it needs the `Summary.scores`.
     """
-    first, last, first_draws, last_draws = _ends(values, window)
-    return _interval(last - first, last_draws - first_draws, level)
+    ends = _ends(values, window)
+    return _interval(ends.last - ends.first, ends.last_draws - ends.first_draws, level)
 
 
 def relative_change(values: Values, window: int | None = None, level: float = 0.95) -> Interval:
     """The same as a share of what it was in the first tasks, for metrics that are positive."""
-    first, last, first_draws, last_draws = _ends(values, window)
-    return _interval(last / first - 1, last_draws / first_draws - 1, level)
+    ends = _ends(values, window)
+    return _interval(ends.last / ends.first - 1, ends.last_draws / ends.first_draws - 1, level)
 
 
 def plasticity(accuracy: Values, *, chance: float, diverged: int) -> Plasticity:
@@ -133,14 +140,26 @@ def paired_test(a: Values, b: Values) -> float:
     return extreme / len(signs) if exact else (extreme + 1) / (len(signs) + 1)
 
 
-def _ends(values: Values, window: int | None) -> tuple[float, float, Values, Values]:
-    """Means of the first and the last tasks, and those of resampled seeds and tasks."""
+@dataclass(frozen=True, eq=False)
+class _Ends:
+    first: float
+    """Mean of the first tasks."""
+    last: float
+    """Mean of the last tasks."""
+    first_draws: Values
+    """Means of the first tasks over resampled seeds and tasks."""
+    last_draws: Values
+    """Means of the last tasks over the same seeds."""
+
+
+def _ends(values: Values, window: int | None) -> _Ends:
     window = end_window(values.shape[1]) if window is None else window
     first, last = values[:, :window], values[:, -window:]
     rng = np.random.default_rng(0)
     seeds = _draw_seeds(values, rng)
-    last_draws, first_draws = (_resampled_means(one, seeds, 1, rng) for one in (last, first))
-    return float(first.mean()), float(last.mean()), first_draws, last_draws
+    last_draws = _resampled_means(last, seeds, 1, rng)
+    first_draws = _resampled_means(first, seeds, 1, rng)
+    return _Ends(float(first.mean()), float(last.mean()), first_draws, last_draws)
 
 
 def _draw_seeds(values: Values, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -152,7 +171,8 @@ def _resampled_means(values: Values, seeds: NDArray[np.int64], block: int, rng: 
     tasks = values.shape[1]
     around = np.concatenate((values, values[:, : block - 1]), axis=1)
     block_means: Values = sliding_window_view(around, block, axis=1).mean(-1)
-    starts = rng.integers(tasks, size=(*seeds.shape[:2], -(-tasks // block)))
+    blocks = math.ceil(tasks / block)
+    starts = rng.integers(tasks, size=(*seeds.shape[:2], blocks))
     means: Values = block_means[seeds, starts].mean((1, 2))
     return means
 

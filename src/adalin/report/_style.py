@@ -1,38 +1,47 @@
 """One colour, dash and marker per method, in every figure and on the page."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-BLUE, VERMILION, GREEN, PINK, ORANGE, SKY, PURPLE, GREY, OLIVE, WINE = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#7A5195",
-    "#6B6B6B",
-    "#999933",
-    "#AA3377",
-)
-"""Okabe and Ito's colours, told apart by people who are colour-blind; black and yellow replaced. The last two are
-Tol's."""
+# Okabe and Ito's colours, told apart by people who are colour-blind; black and yellow replaced.
+BLUE = "#0072B2"
+"""Okabe and Ito's blue: AdaLin's colour."""
+VERMILION = "#D55E00"
+"""Okabe and Ito's vermilion: the colour of ReLU without anything."""
+GREEN = "#009E73"
+"""Okabe and Ito's bluish green: the colour of Fourier features."""
+PINK = "#CC79A7"
+ORANGE = "#E69F00"
+"""Okabe and Ito's orange: the colour of deep linear networks."""
+SKY = "#56B4E9"
+PURPLE = "#7A5195"
+"""A purple in the place of their yellow: the colour of Shrink & Perturb."""
+GREY = "#6B6B6B"
+"""A grey in the place of their black: the colour of training from scratch."""
+# Tol's.
+OLIVE = "#999933"
+WINE = "#AA3377"
+COLOURS = (BLUE, VERMILION, GREEN, PINK, ORANGE, SKY, PURPLE, GREY)
+"""Colours of methods that have no style of their own."""
 DASHES = ("solid", "dash", "dot", "dashdot")
 MARKERS = "osD^vPX*"
 
 
 @dataclass(frozen=True)
 class Style:
+    """How the line of a setting looks."""
+
     colour: str
+    """Colour in HTML's notation: "#0072B2"."""
     dash: str = "solid"
-    """solid, dash, dot or dashdot."""
+    """Dash: solid, dash, dot or dashdot."""
     marker: str = "o"
-    """In matplotlib's letters."""
+    """Marker in matplotlib's letters."""
 
 
 STYLES = {
-    # In the order of the paper's main figure, then what its other figures compare.
     "baseline": Style(VERMILION, marker="s"),
     "adalin": Style(BLUE, marker="o"),
     "fourier": Style(GREEN, marker="D"),
@@ -57,26 +66,26 @@ STYLES = {
     "leaky_relu": Style(VERMILION, "dash", "P"),
     "prelu": Style(GREY, "dash", "X"),
 }
-
-
-def rank_of(method: str) -> int:
-    """Its place among methods: those of the paper's main figure come first, those without a style of their own last."""
-    return list(STYLES).index(method) if method in STYLES else len(STYLES)
+"""Styles of known methods, by their text; where methods are listed, these come in this order and before others."""
 
 
 def styles_of(methods: Sequence[str]) -> list[Style]:
-    """Of the methods of settings that are shown together: those of one method are told apart by their dashes."""
+    """The styles of settings that are shown together, by their methods: those of one method differ in their dashes."""
     styles = []
-    for index, method in enumerate(methods):
-        style, before = style_of(method), list(methods[:index]).count(method)
-        styles.append(replace(style, dash=DASHES[(DASHES.index(style.dash) + before) % len(DASHES)]))
+    seen = Counter[str]()
+    for method in methods:
+        style = style_of(method)
+        dash = DASHES[(DASHES.index(style.dash) + seen[method]) % len(DASHES)]
+        styles.append(replace(style, dash=dash))
+        seen[method] += 1
     return styles
 
 
 def style_of(method: str) -> Style:
-    """Of a method's text; those without one of their own always get the same, by their name."""
+    """The style of a method's text: its own, or one that follows from the text."""
     if method in STYLES:
         return STYLES[method]
     number = int.from_bytes(hashlib.sha256(method.encode()).digest()[:4], "big")
-    colours = (BLUE, VERMILION, GREEN, PINK, ORANGE, SKY, PURPLE, GREY)
-    return Style(colours[number % 8], DASHES[1 + number // 8 % 3], MARKERS[number // 24 % 8])
+    colour = COLOURS[number % len(COLOURS)]
+    dash = DASHES[1 + number // 8 % 3]  # solid lines are for known methods
+    return Style(colour, dash, MARKERS[number // 24 % 8])

@@ -1,6 +1,6 @@
 """Methods compared over seeds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adalin.report._style import rank_of
-from adalin.training import AnyRun, Result
-
-Values = NDArray[np.float64]
-SWEEP_SEEDS = (0, 1, 2)
-"""Hyper-parameters are chosen on these, and no result is reported on them."""
+from adalin.metrics import is_accuracy
+from adalin.report._statistics import Values
+from adalin.report._style import STYLES
+from adalin.runs import Result, Run
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,43 +22,51 @@ class Summary:
     label: str
     """The method, and those settings that tell it from others it is shown with."""
     results: Sequence[Result]
+    """What has come of its runs, one for each seed."""
 
     @cached_property
     def config(self) -> Mapping[str, Any]:
         """All that defines the runs but their seeds."""
-        return {name: value for name, value in self.results[0].run.config().items() if name != "seed"}
+        return {name: value for name, value in self.results[0].run.config.items() if name != "seed"}
 
     @property
     def seeds(self) -> list[int]:
-        """In the order of the rows of `values`."""
+        """The seeds, in the order of the rows of `values`."""
         return [result.run.seed for result in self.results]
 
     @property
+    def diverged(self) -> int:
+        """How many of its runs diverged."""
+        return sum(result.state == "diverged" for result in self.results)
+
+    @cached_property
     def tasks(self) -> int:
         """Finished by every seed that has not diverged; all that were asked for if every seed has."""
-        return min((len(one.rows) for one in self.results if one.state != "diverged"), default=self.run.tasks)
+        finished = [len(result.rows) for result in self.results if result.state != "diverged"]
+        return min(finished, default=self.run.tasks)
 
-    @property
-    def run(self) -> AnyRun:
-        """That of the seed with the most tasks."""
+    @cached_property
+    def run(self) -> Run[Any]:
+        """The run of the seed with the most tasks."""
         return max((result.run for result in self.results), key=lambda run: run.tasks)
 
     def values(self, metric: str | None = None) -> Values:
         """(seeds, tasks) of the score or another metric, NaN where a run has no number, as after it diverged."""
-        metric = metric or self.run.score
+        metric = metric or self.run.description.score
         table = np.full((len(self.results), self.tasks), np.nan)
         for line, result in zip(table, self.results, strict=True):
-            for task, row in enumerate(result.rows[: self.tasks]):
+            for task, row in enumerate(result.rows[: len(line)]):
                 if isinstance(value := row.get(metric), int | float):
                     line[task] = value
         return table
 
     def scores(self, metric: str | None = None) -> Values:
         """The same, but a run that diverged has an accuracy of 0 from there on: it learns nothing more."""
-        metric = metric or self.run.score
+        metric = metric or self.run.description.score
         values = self.values(metric)
-        if metric.endswith("accuracy") and (metric == self.run.score or self.has(metric)):
-            values[self._diverged] = fill_diverged(values[self._diverged])
+        is_measured = metric == self.run.description.score or bool(np.isfinite(values).any())
+        if is_accuracy(metric) and is_measured:
+            values[self._has_diverged] = fill_diverged(values[self._has_diverged])
         return values
 
     def has(self, metric: str) -> bool:
@@ -70,11 +76,11 @@ class Summary:
     def total(self, metric: str | None = None) -> Values:
         """Of each seed that got to the last task, the mean over the tasks that have such a number, as in `scores`."""
         values = self.scores(metric)
-        fell_short = self._diverged & np.isnan(values[:, -1:]).all(1)
+        fell_short = self._has_diverged & np.isnan(values[:, -1:]).all(1)
         return np.array([np.nanmean(line) for line in values[~fell_short] if np.isfinite(line).any()])
 
-    @property
-    def _diverged(self) -> NDArray[np.bool_]:
+    @cached_property
+    def _has_diverged(self) -> NDArray[np.bool_]:
         return np.array([result.state == "diverged" for result in self.results])
 
 
@@ -95,48 +101,65 @@ def mean_and_deviation(values: Values) -> tuple[Values, Values]:
     return mean, np.where(counts > 0, deviation, np.nan)
 
 
-def summarise(results: Sequence[Result]) -> list[Summary]:
+def summarise(results: Sequence[Result], *, choosing: Collection[int] = ()) -> list[Summary]:
     """One summary per setting, in the order in which they appear; a method with several is named with what differs.
 
-    Seeds that choose hyper-parameters are never pooled with those that results are reported on: a setting that has both
-    gets two summaries, that of the choosing seeds second.
+    `choosing` are seeds that choose hyper-parameters. They are never pooled with those that results are reported on: a
+    setting that has both gets two summaries, that of the choosing seeds second.
     """
     settings: dict[Path, list[Result]] = {}
     for result in results:
-        settings.setdefault(result.run.folder.parent, []).append(result)
-    labels = label_runs([members[0].run for members in settings.values()])
+        settings.setdefault(result.run.setting_folder, []).append(result)
+    labels = _labels({folder: members[0].run for folder, members in settings.items()})
     summaries = []
     for folder, members in settings.items():
-        choosing = [result for result in members if result.run.seed in SWEEP_SEEDS]
-        reported = [result for result in members if result.run.seed not in SWEEP_SEEDS]
-        summaries.append(Summary(labels[folder], reported or choosing))
-        if reported and choosing:
-            seeds = ", ".join(str(result.run.seed) for result in choosing)
-            summaries.append(Summary(f"{labels[folder]} (seeds {seeds})", choosing))
+        chose = [result for result in members if result.run.seed in choosing]
+        reported = [result for result in members if result.run.seed not in choosing]
+        summaries.append(Summary(labels[folder], reported or chose))
+        if reported and chose:
+            seeds = ", ".join(str(result.run.seed) for result in chose)
+            summaries.append(Summary(f"{labels[folder]} (seeds {seeds})", chose))
     return summaries
 
 
-def label_runs(runs: Sequence[AnyRun]) -> dict[Path, str]:
+def label_runs(runs: Sequence[Run[Any]]) -> dict[Path, str]:
     """A name for each setting, by the folder of its runs: the method, and what differs from others with that method."""
-    configs = {run.folder.parent: run.config() for run in runs}
+    return _labels({run.setting_folder: run for run in runs})
+
+
+def _labels(runs: Mapping[Path, Run[Any]]) -> dict[Path, str]:
+    """The same, given one run of each setting by its folder."""
+    methods: dict[str, dict[Path, Mapping[str, Any]]] = {}
+    for folder, run in runs.items():
+        methods.setdefault(run.method, {})[folder] = run.config
     labels = {}
-    for folder, config in configs.items():
-        others = [other for other in configs.values() if other["method"] == config["method"]]
-        differing = [name for name in config if name != "seed" and any(other[name] != config[name] for other in others)]
-        labels[folder] = " ".join((config["method"], *(f"{name}={config[name]}" for name in differing)))
+    for method, configs in methods.items():
+        names = next(iter(configs.values()))
+        differing = [
+            name for name in names if name != "seed" and len({config[name] for config in configs.values()}) > 1
+        ]
+        for folder, config in configs.items():
+            own = [f"{name}={config[name]}" for name in differing if config[name] is not None]
+            labels[folder] = " ".join((method, *own))
     return labels
 
 
-def by_benchmark(results: Sequence[Result]) -> dict[tuple[str, str], list[Summary]]:
-    """Summaries for each (benchmark, data), the methods that people look for first: those of the main figure."""
+def by_benchmark(
+    results: Sequence[Result], *, choosing: Collection[int] = (), order: Sequence[str] = ()
+) -> dict[tuple[str, str], list[Summary]]:
+    """The summaries of each (benchmark, data), as `summarise` makes them.
+
+    The methods of `order` come first, then those that have a style of their own, then others.
+    """
+    known = list(dict.fromkeys((*order, *STYLES)))
+    ranks = {method: rank for rank, method in enumerate(known)}
     places: dict[tuple[str, str], list[Result]] = {}
     for result in results:
         places.setdefault((result.run.benchmark, result.source), []).append(result)
     return {
-        place: sorted(summarise(members), key=lambda one: rank_of(one.run.method)) for place, members in places.items()
+        place: sorted(
+            summarise(members, choosing=choosing),
+            key=lambda summary: ranks.get(summary.run.method, len(ranks)),
+        )
+        for place, members in places.items()
     }
-
-
-def summarise_all(results: Sequence[Result]) -> list[Summary]:
-    """The summaries of all benchmarks, one benchmark after the other."""
-    return [summary for members in by_benchmark(results).values() for summary in members]

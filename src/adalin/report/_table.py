@@ -5,49 +5,59 @@ from collections.abc import Sequence
 import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
+from rich.text import Text
 
-from adalin.report._summary import Summary, Values
-from adalin.training import Result
+from adalin.report._statistics import Values
+from adalin.report._summary import Summary
+from adalin.runs import Result
 
 
 def results_table(summaries: Sequence[Summary], title: str) -> Table:
     """Per setting: how many tasks count, the score in the first and last of them and over all, how far its runs are."""
-    test_score = summaries[0].run.test_score if summaries else ""
+    test_score = summaries[0].run.description.test_score if summaries else ""
     tested = any(summary.has(test_score) for summary in summaries)
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("method", overflow="fold")
-    task = summaries[0].run.task_name if summaries else "task"
+    task = summaries[0].run.description.task_name if summaries else "task"
     heads = ["seeds", f"{task}s", "first", "last", f"all {task}s"]
-    for name in [*heads, f"all {task}s, {test_score.partition('_')[0]}"] if tested else heads:
+    if tested:
+        heads.append(f"all {task}s, {test_score.partition('_')[0]}")
+    for name in heads:
         table.add_column(name, justify="right")
     table.add_column("runs")
     for summary in summaries:
         values = summary.scores()
-        ends = (values[:, 0], values[:, -1]) if summary.tasks else ()
-        cells = [mean_text(end) for end in ends] or ["-", "-"]
-        cells += [spread(summary.total(metric)) for metric in (None, test_score)[: 1 + tested]]
+        cells = [str(len(summary.results)), str(summary.tasks)]
+        if summary.tasks:
+            cells += [mean_text(values[:, 0]), mean_text(values[:, -1])]
+        else:
+            cells += ["-", "-"]
+        cells.append(spread(summary.total()))
+        if tested:
+            cells.append(spread(summary.total(test_score)))
         states = dict.fromkeys(state_text(result) for result in summary.results)
-        counts = (str(len(summary.results)), str(summary.tasks))
-        table.add_row(summary.label, *counts, *cells, ", ".join(states))
+        texts = (summary.label, *cells, ", ".join(states))
+        table.add_row(*map(Text, texts))  # rich would look for emojis in each str, again and again
     return table
 
 
 def state_text(result: Result) -> str:
     """How far a run is, in a few words."""
     position = result.position
+    task_name = result.run.description.task_name
     if result.state == "diverged":
-        return f"diverged ({result.run.task_name} {position['task'] + 1}, step {position['step']})"
-    return "done" if result.state == "done" else f"{position['task']}/{result.run.tasks} {result.run.task_name}s"
+        return f"diverged ({task_name} {position.task + 1}, step {position.step})"
+    return "done" if result.state == "done" else f"{position.task}/{result.run.tasks} {task_name}s"
 
 
 def mean_text(values: Values) -> str:
-    """Of those that are numbers."""
+    """The mean of those values that are numbers."""
     values = values[np.isfinite(values)]
     return short_number(values.mean()) if len(values) else "-"
 
 
 def spread(values: Values) -> str:
-    """Mean and sample standard deviation, which one value has not."""
+    """Mean and sample standard deviation; of one value, the value alone."""
     if len(values) < 2:
         return mean_text(values)
     mean, deviation = values.mean(), values.std(ddof=1)

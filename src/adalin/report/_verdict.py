@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 Outcome = Literal["holds", "does not hold", "undecided"]
-SMALLER = "not the paper's scale"
-"""Begins the part of a finding's numbers that says in what its runs are less than the paper's."""
+"""What results say of a claim."""
 
 
 def all_of(outcomes: Iterable[Outcome]) -> Outcome:
     """One that does not hold decides; without any it is undecided."""
     every = set(outcomes)
-    return "does not hold" if "does not hold" in every else "holds" if every == {"holds"} else "undecided"
+    if "does not hold" in every:
+        return "does not hold"
+    return "holds" if every == {"holds"} else "undecided"
 
 
 @dataclass(frozen=True)
@@ -22,13 +23,11 @@ class Finding:
     statement: str
     """What should be so: "adalin keeps plasticity on random-label-mnist"."""
     outcome: Outcome
+    """What the runs say about the statement."""
     numbers: str
     """What was measured, with intervals, and on how much; or what is missing."""
-
-    @property
-    def is_smaller(self) -> bool:
-        """Whether its runs are less than the paper's."""
-        return SMALLER in self.numbers
+    smaller: tuple[str, ...] = ()
+    """In what its runs are less than those that the claim was made from: "20 of 250 tasks"."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +35,13 @@ class Verdict:
     """A claim holds if all its findings do, and does not if one of them does not."""
 
     claim: str
-    """Its short name: "C1"."""
+    """Short name of the claim: "C1"."""
     text: str
+    """The claim itself."""
     findings: tuple[Finding, ...]
+    """The comparisons that it rests on."""
+    source: str = "the claim"
+    """Who makes the claim, for people: "the paper"."""
 
     @property
     def outcome(self) -> Outcome:
@@ -47,10 +50,11 @@ class Verdict:
 
     @property
     def is_smaller(self) -> bool:
-        """Whether it was decided by runs that are less than the paper's."""
-        smaller = [finding.is_smaller for finding in self.findings if finding.outcome == self.outcome]
-        # A claim holds by all of its findings, and fails by any of them.
-        return {"holds": any(smaller), "does not hold": all(smaller), "undecided": False}[self.outcome]
+        """Whether it was decided by runs that are less than those that the claim was made from."""
+        smaller = [bool(finding.smaller) for finding in self.findings if finding.outcome == self.outcome]
+        if self.outcome == "holds":
+            return any(smaller)  # a claim holds by all of its findings
+        return self.outcome == "does not hold" and all(smaller)  # and fails by any of them
 
     def __str__(self) -> str:
-        return f"{self.outcome} (at a smaller scale than the paper's)" if self.is_smaller else self.outcome
+        return f"{self.outcome} (at a smaller scale than {self.source}'s)" if self.is_smaller else self.outcome

@@ -7,8 +7,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from adalin._text import duration, printable
 from adalin.executors import RunStatus, Status
-from adalin.report._progress import duration
 from adalin.report._summary import label_runs
 from adalin.report._table import short_number
 
@@ -27,36 +27,35 @@ FAILURES = 5
 def status_view(status: Status) -> RenderableType:
     """How many runs are in each state, by setting; speed, time left, the best so far, and what went wrong."""
     settings: dict[Path, list[RunStatus]] = {}
-    for one in status.runs:
-        settings.setdefault(one.run.folder.parent, []).append(one)
-    benchmarks = dict.fromkeys(one.run.benchmark for one in status.runs)
+    for found in status.runs:
+        settings.setdefault(found.run.setting_folder, []).append(found)
     labels: dict[Path, str] = {}
-    for benchmark in benchmarks:
-        labels |= label_runs([one.run for one in status.runs if one.run.benchmark == benchmark])
+    for benchmark in dict.fromkeys(found.run.benchmark for found in status.runs):
+        labels |= label_runs([found.run for found in status.runs if found.run.benchmark == benchmark])
     states = [state for state, count in status.counts.items() if count]
     table = Table("benchmark", "setting", *states, "tasks", "score", box=None)
     for folder, members in settings.items():
-        counts = [sum(one.state == state for one in members) for state in states]
+        counts = [sum(member.state == state for member in members) for state in states]
         cells = [Text(str(count or ""), COLOURS[state]) for state, count in zip(states, counts, strict=True)]
-        scores = [one.score for one in members if one.score is not None]
-        tasks = f"{sum(len(one.rows) for one in members)}/{sum(one.run.tasks for one in members)}"
+        scores = [member.score for member in members if member.score is not None]
+        tasks = f"{sum(len(member.rows) for member in members)}/{sum(member.run.tasks for member in members)}"
         score = short_number(sum(scores) / len(scores)) if scores else ""
         table.add_row(members[0].run.benchmark, labels[folder], *cells, tasks, score)
-    failed = [one for one in status.runs if one.state == "failed"]
-    wrong = [f"failed: {one.run.folder}: {one.message}" for one in failed[:FAILURES]] + status.problems
+    failed = [found for found in status.runs if found.state == "failed"]
+    wrong = [f"failed: {found.run.folder}: {found.message}" for found in failed[:FAILURES]] + status.problems
     if len(failed) > FAILURES:
         wrong.append(f"and {len(failed) - FAILURES} more have failed")
     best = [
-        Text(f"best on {benchmark}: {labels[run.folder.parent]}, {short_number(score)}")
+        Text(f"best on {benchmark}: {labels[run.setting_folder]}, {short_number(score)}")
         for benchmark, (run, score) in status.best.items()
     ]
-    return Group(table, _line(status), *best, *(Text(text, "red") for text in wrong))
+    return Group(table, _line(status), *best, *(Text(printable(text), "red") for text in wrong))
 
 
 def _line(status: Status) -> Text:
     parts = [f"{count} {state}" for state, count in status.counts.items() if count] or ["no runs"]
-    if total := sum(one.run.total_steps for one in status.runs):
-        parts.append(f"{sum(one.steps for one in status.runs) / total:.0%} of all steps")
+    if total := sum(found.wanted_steps for found in status.runs):
+        parts.append(f"{sum(found.steps for found in status.runs) / total:.0%} of all steps")
     if status.steps_per_second is not None:
         parts.append(f"{status.steps_per_second:,.0f} steps/s")
     if status.seconds_left:
@@ -71,24 +70,24 @@ def status_json(status: Status) -> dict[str, Any]:
         "steps_per_second": status.steps_per_second,
         "seconds_left": status.seconds_left,
         "best": {
-            name: {"method": run.method, "settings": str(run.folder.parent), "score": score}
+            name: {"method": run.method, "settings": str(run.setting_folder), "score": score}
             for name, (run, score) in status.best.items()
         },
         "runs": [
             {
-                "folder": str(one.run.folder),
-                "benchmark": one.run.benchmark,
-                "method": one.run.method,
-                "seed": one.run.seed,
-                "state": one.state,
-                "tasks": len(one.rows),
-                "of_tasks": one.run.tasks,
-                "steps": one.steps,
-                "of_steps": one.run.total_steps,
-                "score": one.score,
-                "message": one.message,
+                "folder": str(found.run.folder),
+                "benchmark": found.run.benchmark,
+                "method": found.run.method,
+                "seed": found.run.seed,
+                "state": found.state,
+                "tasks": len(found.rows),
+                "of_tasks": found.run.tasks,
+                "steps": found.steps,
+                "of_steps": found.wanted_steps,
+                "score": found.score,
+                "message": found.message,
             }
-            for one in status.runs
+            for found in status.runs
         ],
         "problems": status.problems,
     }

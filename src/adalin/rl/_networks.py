@@ -13,9 +13,8 @@ from math import prod
 import torch
 from torch import Tensor, nn
 
-from adalin.nn._per_neuron import PerNeuron
-from adalin.training._kernels import Kernel, has_kernel, make_kernel, padded, row_of_ones
-from adalin.training._products import library_for
+from adalin.engine import Kernel, has_kernel, library_for, make_kernel, padded, row_of_ones
+from adalin.nn import PerNeuron
 
 
 class MLPs:

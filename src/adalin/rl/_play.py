@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from adalin.rl._build import SACRun, environment_of
 from adalin.rl._environment import Environment, is_mujoco
-from adalin.rl._run import SACRun
-from adalin.rl._train import Agent
-from adalin.training import RunFolder
+from adalin.rl._loop import Agent
+from adalin.runs import RunFolder
 
 PIXELS = 240
 
@@ -21,6 +21,7 @@ class Episode:
     frames: list[NDArray[np.uint8]]
     """One before each step and one after the last."""
     episode_return: float
+    """Sum of the rewards."""
 
 
 def play(run: SACRun, folder: RunFolder) -> Episode:
@@ -29,15 +30,15 @@ def play(run: SACRun, folder: RunFolder) -> Episode:
     if checkpoint is None or not checkpoint.tensors:
         raise ValueError(f"{folder.path} has no agent to show: it was not trained there")
     size = {}
-    if is_mujoco(run.env):
+    if is_mujoco(environment_of(run)):
         os.environ.setdefault("MUJOCO_GL", "egl")  # read when MuJoCo draws for the first time
         size = {"width": PIXELS, "height": PIXELS}
     try:
-        environment = Environment(run.env, run.seed, "eval", render_mode="rgb_array", **size)
+        environment = Environment(environment_of(run), run.seed, "eval", render_mode="rgb_array", **size)
         frames = [environment.render()]
     except Exception as error:  # of whatever library draws
         hint = "MuJoCo needs EGL or OSMesa, in Debian libegl1 or libosmesa6, and MUJOCO_GL=egl or osmesa"
-        raise ValueError(f"cannot draw {run.env}: {error}; {hint}") from error
+        raise ValueError(f"cannot draw {environment_of(run)}: {error}; {hint}") from error
     agent = Agent(run, environment)
     agent.restore(checkpoint)
     over = False

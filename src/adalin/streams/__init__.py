@@ -1,6 +1,6 @@
 """Streams of tasks, and the benchmarks made of them."""
 
-from adalin.streams._benchmarks import Benchmark, benchmarks, get_benchmark, register_benchmark
+from adalin.streams._benchmarks import Benchmark, benchmarks, get_benchmark, has_benchmark, register_benchmark
 from adalin.streams._stream import SCALINGS, Scaling, Stream, Task
 
 __all__ = [
@@ -11,5 +11,6 @@ __all__ = [
     "Task",
     "benchmarks",
     "get_benchmark",
+    "has_benchmark",
     "register_benchmark",
 ]

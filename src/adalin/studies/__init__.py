@@ -1,11 +1,12 @@
 """Studies: the paper's experiments, one recipe each, sweeps, and what the results say about its claims."""
 
 from adalin.studies._claims import CLAIMS, Claim, judge_claims
-from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, REPORT_SEEDS, hyper_parameters
+from adalin.studies._compare import compare, compare_all
+from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, REPORT_SEEDS, SWEEP_SEEDS, hyper_parameters
 from adalin.studies._publish import publish, save_picture, write_markdown
-from adalin.studies._recipes import BUDGETS, Part, Recipe, get_recipe, recipes
+from adalin.studies._recipes import BUDGETS, Recipe, StreamPart, get_recipe, recipes
 from adalin.studies._search import Point, Search
-from adalin.studies._sweep import Choice, Trial, choose, report_runs, sweep_runs, sweep_table
+from adalin.studies._sweep import Choice, GridPoint, choose, report_runs, sweep_runs, sweep_table
 
 __all__ = [
     "BUDGETS",
@@ -13,14 +14,17 @@ __all__ = [
     "MAIN_BENCHMARKS",
     "MAIN_METHODS",
     "REPORT_SEEDS",
+    "SWEEP_SEEDS",
     "Choice",
     "Claim",
-    "Part",
+    "GridPoint",
     "Point",
     "Recipe",
     "Search",
-    "Trial",
+    "StreamPart",
     "choose",
+    "compare",
+    "compare_all",
     "get_recipe",
     "hyper_parameters",
     "judge_claims",

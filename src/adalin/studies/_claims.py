@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
-from adalin.report._summary import Summary
-from adalin.report._verdict import Verdict
+from adalin.report import Summary, Verdict
 from adalin.studies._alpha_checks import Overhead, SaturatedAlphas, UnsaturatedAlphas
-from adalin.studies._book import Book
 from adalin.studies._checks import (
     Alike,
     Changes,
@@ -18,6 +17,7 @@ from adalin.studies._checks import (
     LowestOverall,
     Plasticity,
 )
+from adalin.studies._evidence import PaperRuns
 from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, RANDOM_LABELS, TESTED
 from adalin.studies._replay_ratio import ENVIRONMENTS, GapGrows
 
@@ -32,26 +32,29 @@ class Claim:
     """A sentence of the paper, and the comparisons that decide it."""
 
     id: str
+    """Short name: "C1"."""
     text: str
+    """The sentence."""
     checks: tuple[Check, ...]
+    """Comparisons, all of which must hold."""
 
-    def judge(self, book: Book) -> Verdict:
+    def judge(self, runs: PaperRuns) -> Verdict:
         """What the runs say."""
-        return Verdict(self.id, self.text, tuple(check.judge(book) for check in self.checks))
+        return Verdict(self.id, self.text, tuple(check.judge(runs) for check in self.checks), source="the paper")
 
 
 def judge_claims(summaries: Sequence[Summary]) -> list[Verdict]:
     """All claims, by whatever has been run."""
-    book = Book(summaries)
-    return [claim.judge(book) for claim in CLAIMS]
+    runs = PaperRuns(summaries)
+    return [claim.judge(runs) for claim in CLAIMS]
 
 
 def _keeps(benchmarks: Sequence[str], *methods: str) -> tuple[Check, ...]:
-    return tuple(Plasticity(benchmark, method, kept=True) for benchmark in benchmarks for method in methods)
+    return tuple(Plasticity(benchmark, method, kept=True) for benchmark, method in product(benchmarks, methods))
 
 
 def _loses(benchmarks: Sequence[str], *methods: str) -> tuple[Check, ...]:
-    return tuple(Plasticity(benchmark, method, kept=False) for benchmark in benchmarks for method in methods)
+    return tuple(Plasticity(benchmark, method, kept=False) for benchmark, method in product(benchmarks, methods))
 
 
 def _rivals(method: str) -> tuple[str, ...]:

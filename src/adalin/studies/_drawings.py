@@ -1,9 +1,11 @@
 """How the figures are drawn."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, chain, pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,11 +16,8 @@ from matplotlib.ticker import MaxNLocator
 
 from adalin.methods import Method
 from adalin.models import make_model
-from adalin.nn import AdaLin
-from adalin.nn._param_groups import split_parameters
-from adalin.report import Summary, draw_curves
-from adalin.report._statistics import Values
-from adalin.report._style import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
+from adalin.nn import AdaLin, split_parameters
+from adalin.report import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, Summary, Values, draw_curves
 
 
 @dataclass(frozen=True)
@@ -26,20 +25,22 @@ class Panel:
     """One part of a figure: the settings of one benchmark that are compared."""
 
     title: str
+    """Heading of the panel."""
     summaries: Sequence[Summary]
+    """Settings that are compared."""
 
 
 def curves(panels: Sequence[Panel], metric: str | None = None) -> Figure:
     """A panel per benchmark, one legend for all."""
     columns = 2 if len(panels) == 4 else min(3, len(panels))
-    rows = -(-len(panels) // columns)
+    rows = math.ceil(len(panels) / columns)
     figure = Figure(figsize=(4.2 * columns, 3 * rows + 0.6), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False)
     labels: dict[str, Artist] = {}
     for axes, panel in zip(grid.flat, panels, strict=False):
         draw_curves(axes, panel.summaries, metric)
         axes.set_title(panel.title, loc="left", fontsize="medium", fontweight="bold")
-        if not any(summary.has(metric or summary.run.score) for summary in panel.summaries):
+        if not any(summary.has(metric or summary.run.description.score) for summary in panel.summaries):
             axes.text(0.5, 0.5, "no run yet", transform=axes.transAxes, ha="center", color=GREY)
         labels |= {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     for axes in grid.flat[len(panels) :]:
@@ -55,49 +56,57 @@ def heat_maps(panels: Sequence[Panel]) -> Figure:
     figure = Figure(figsize=(10, 3.6 * len(panels)), layout="constrained")
     grid = figure.subplots(len(panels), 2, squeeze=False)
     for (left, right), panel in zip(grid, panels, strict=True):
-        runs = [result for summary in panel.summaries for result in summary.results]
+        runs = chain.from_iterable(summary.results for summary in panel.summaries)
         shown = next((run for run in runs if any(row.get("alpha") for row in run.rows)), None)
         if shown is None:
             left.set_title(f"{panel.title}: no run yet", loc="left", fontsize="medium")
             continue
-        rows, seed = [row for row in shown.rows if row.get("alpha")], shown.run.seed
-        alpha, saturation, borders = _neurons(rows)
-        neurons, tasks = alpha.shape
-        reach = max(float(np.abs(alpha).max()), 1e-6)
-        for axes, values, name, colours, low in (
-            (left, alpha, "alpha", "RdBu_r", -reach),
-            (right, saturation, "saturation", "viridis", 0.0),
-        ):
-            image = axes.imshow(
-                values,
-                aspect="auto",
-                interpolation="nearest",
-                cmap=colours,
-                vmin=low,
-                vmax=reach if low else 1.0,
-                extent=(0.5, tasks + 0.5, neurons - 0.5, -0.5),  # tasks are counted from 1, as in curves
-            )
-            for border in borders:
-                axes.axhline(border - 0.5, color="white", linewidth=2)
-            axes.set_title(f"{panel.title}: {name} (seed {seed})", loc="left", fontsize="medium")
-            axes.set_xlabel("task")
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-            axes.set_ylabel("neuron, layer by layer")
-            figure.colorbar(image, ax=axes)
+        rows = [row for row in shown.rows if row.get("alpha")]
+        neurons = _neurons(rows)
+        title, seed = panel.title, shown.run.seed
+        reach = max(float(np.abs(neurons.alpha).max()), 1e-6)
+        _heat_map(left, neurons, neurons.alpha, f"{title}: alpha (seed {seed})", cmap="RdBu_r", vmin=-reach, vmax=reach)
+        _heat_map(
+            right, neurons, neurons.saturation, f"{title}: saturation (seed {seed})", cmap="viridis", vmin=0.0, vmax=1.0
+        )
     return figure
 
 
-def _neurons(rows: Sequence[dict[str, list[list[float]]]]) -> tuple[Values, Values, list[int]]:
-    """(neurons, tasks) of alpha and saturation, layer below layer, and where a layer ends."""
-    alphas, saturations, borders = [], [], []
+@dataclass(frozen=True, eq=False)
+class _Neurons:
+    """All neurons of a network, layer below layer."""
+
+    alpha: Values
+    """(neurons, tasks) of alpha."""
+    saturation: Values
+    """(neurons, tasks) of saturation."""
+    borders: list[int]
+    """Numbers of the neurons with which the second and later layers begin."""
+
+
+def _neurons(rows: Sequence[dict[str, list[list[float]]]]) -> _Neurons:
+    alphas, saturations = [], []
     for layer in range(len(rows[0]["alpha"])):
         saturation = np.array([row["saturation"][layer] for row in rows]).T
         alpha = np.broadcast_to(np.array([row["alpha"][layer] for row in rows]).T, saturation.shape)
         order = saturation[:, -1].argsort()
         alphas.append(alpha[order])
         saturations.append(saturation[order])
-        borders.append(sum(map(len, saturations)))
-    return np.concatenate(alphas), np.concatenate(saturations), borders[:-1]
+    borders = list(accumulate(len(layer) for layer in saturations[:-1]))
+    return _Neurons(np.concatenate(alphas), np.concatenate(saturations), borders)
+
+
+def _heat_map(axes: Axes, neurons: _Neurons, values: Values, title: str, **colours: Any) -> None:
+    count, tasks = values.shape
+    extent = (0.5, tasks + 0.5, count - 0.5, -0.5)  # tasks are counted from 1, as in curves
+    image = axes.imshow(values, aspect="auto", interpolation="nearest", extent=extent, **colours)
+    for border in neurons.borders:
+        axes.axhline(border - 0.5, color="white", linewidth=2)
+    axes.set_title(title, loc="left", fontsize="medium")
+    axes.set_xlabel("task")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_ylabel("neuron, layer by layer")
+    axes.figure.colorbar(image, ax=axes)
 
 
 def _layer(alpha: float, base: str = "tanh") -> AdaLin:
@@ -206,12 +215,12 @@ def overhead(panels: Sequence[Panel] = ()) -> Figure:
     with torch.device("meta"):  # draws no random numbers
         mlp, cnn = build("mlp", (1, 28, 28), 10), build("cnn", (3, 32, 32), 100)
     rows = []
-    for name, model, papers in (
+    for name, model, paper_count in (
         ("MLP", mlp, "210 of 89,610 (0.23 %), with the outputs"),
         ("CNN", cnn, "32 of 39,796 (0.08 %), without the hidden layer"),
     ):
         weights, alphas = (sum(p.numel() for p in group) for group in split_parameters(model))
-        rows.append([name, f"{weights:,}", f"{alphas} ({alphas / weights:.2%})", papers])
+        rows.append([name, f"{weights:,}", f"{alphas} ({alphas / weights:.2%})", paper_count])
     heads = ["network", "weights", "alphas", "in the paper"]
     table = axes.table(rows, colLabels=heads, loc="center", cellLoc="left", edges="horizontal")
     table.auto_set_font_size(False)

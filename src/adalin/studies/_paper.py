@@ -11,15 +11,17 @@ MAIN_BENCHMARKS = (
     "random-label-mnist",
     "random-label-cifar10",
 )
-"""Of the main figure."""
+"""Benchmarks of the main figure."""
 MAIN_METHODS = ("baseline", "adalin", "fourier", "crelu", "linear", "scratch", "l2", "shrink-perturb")
-"""Of the main figure."""
+"""Methods of the main figure, in its order."""
 RANDOM_LABELS = ("random-label-mnist", "random-label-cifar10")
-"""Where nothing can be transferred: what a network shows is that it can still learn."""
+"""Benchmarks where nothing can be transferred: what a network shows is that it can still learn."""
 TESTED = ("permuted-mnist", "shuffled-label-cifar10", "class-split-cifar100")
-"""Those of the main figure that have test images."""
+"""Benchmarks of the main figure that have test images."""
+SWEEP_SEEDS = (0, 1, 2)
+"""Seeds on which hyper-parameters are chosen, and no result is reported."""
 REPORT_SEEDS = (3, 4, 5)
-"""Results are reported on these."""
+"""Seeds on which results are reported."""
 
 
 def hyper_parameters(benchmark: str, method: str) -> dict[str, Any]:
@@ -31,7 +33,7 @@ def hyper_parameters(benchmark: str, method: str) -> dict[str, Any]:
 
 def chosen_by_paper(benchmark: Benchmark, method: str) -> dict[str, Any]:
     """lr and batch size that the paper has for a method."""
-    own = {"lr": benchmark.lr, "batch_size": benchmark.batch_size}
+    own = {"lr": benchmark.settings.lr, "batch_size": benchmark.settings.batch_size}
     return own | hyper_parameters(benchmark.name, method)
 
 

@@ -4,14 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from adalin.data._digits import SHA256 as DIGITS
-from adalin.nn._bases import did_you_mean
-from adalin.report import SWEEP_SEEDS, summarise
+from adalin._registry import Registry
+from adalin.data import DIGITS_SHA256
+from adalin.executors import define
+from adalin.report import summarise
+from adalin.runs import Result, Run, kind_of
 from adalin.streams import get_benchmark
 from adalin.studies._drawings import Panel, curves, derivative, heat_maps, mechanism, overhead
 from adalin.studies._paper import (
@@ -19,11 +20,11 @@ from adalin.studies._paper import (
     MAIN_METHODS,
     RANDOM_LABELS,
     REPORT_SEEDS,
+    SWEEP_SEEDS,
     TESTED,
     hyper_parameters,
 )
 from adalin.studies._replay_ratio import SACPart, sac_parts
-from adalin.training import AnyRun, Result, Run, define_runs
 
 _NARROW: dict[str, Any] = {"model": "resnet18-narrow", "batch_size": 50, "lr": 1e-2, "steps": 300}
 """What two cores can do of the ResNet-18: an eighth of its channels, fewer and smaller steps, a larger step size."""
@@ -51,35 +52,38 @@ figure's shape."""
 
 
 @dataclass(frozen=True)
-class Part:
+class StreamPart:
     """Methods on a benchmark: the runs of one panel."""
 
     benchmark: str
+    """Name of the benchmark."""
     methods: tuple[str, ...]
+    """Methods that are compared."""
     title: str = ""
-    """By default the benchmark's name."""
+    """Title of the panel; by default the benchmark's name."""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that are not the benchmark's."""
 
     @property
     def dataset(self) -> str | None:
         """The name of the data set that it needs."""
         return get_benchmark(self.benchmark).dataset
 
-    def runs(self, budget: str, seeds: Sequence[int], data: str | Path | None) -> list[Run]:
-        """With the paper's hyper-parameters, which are not the same for all methods."""
+    def runs(self, budget: str, seeds: Sequence[int], data: str | Path | None) -> list[Run[Any]]:
+        """All runs of a budget, with the paper's hyper-parameters, which are not the same for all methods."""
         groups: dict[tuple[Any, ...], list[str]] = {}
         for method in self.methods:
             groups.setdefault(tuple(self._settings_of(method, budget).items()), []).append(method)
-        return [
-            run
-            for settings, methods in groups.items()
-            for run in define_runs(self.benchmark, methods, seeds, data=data, **dict(settings))[0]
-        ]
+        runs = []
+        for settings, methods in groups.items():
+            runs += define(self.benchmark, methods, seeds, data=data, **dict(settings)).runs
+        return runs
 
-    def examples(self, budget: str) -> list[AnyRun]:
+    def examples(self, budget: str) -> list[Run[Any]]:
         """One run of each method, as if there were no data."""
+        kind = kind_of(self.benchmark)
         return [
-            Run.define(self.benchmark, method, REPORT_SEEDS[0], None, **self._settings_of(method, budget))
+            kind.example(self.benchmark, method, REPORT_SEEDS[0], **self._settings_of(method, budget))
             for method in self.methods
         ]
 
@@ -93,52 +97,56 @@ class Recipe:
     """What to run for a figure, and how to draw it."""
 
     name: str
+    """Name for `adalin reproduce`."""
     title: str
+    """Heading of the figure."""
     draw: Callable[[Sequence[Panel]], Figure]
-    parts: tuple[Part | SACPart, ...] = ()
+    """What makes the figure of its panels."""
+    parts: tuple[StreamPart | SACPart, ...] = ()
+    """Runs of each panel; none for a figure that needs no runs."""
     claims: tuple[str, ...] = ()
-    """Those that its runs are for."""
+    """Claims that its runs are for."""
 
     def runs(
         self, budget: str, *, seeds: Sequence[int] = REPORT_SEEDS, data: str | Path | None = None
-    ) -> list[list[AnyRun]]:
-        """Those of each part; parts may share some."""
-        if chosen_on := sorted(set(seeds) & set(SWEEP_SEEDS)):
+    ) -> list[list[Run[Any]]]:
+        """The runs of each part; parts may share some."""
+        chosen_on = sorted(set(seeds) & set(SWEEP_SEEDS))
+        if chosen_on:
             raise ValueError(f"seeds {chosen_on} are for choosing hyper-parameters; report on others")
         return [list(part.runs(budget, seeds, data)) for part in self.parts]
 
-    def figure(self, runs: Sequence[Sequence[AnyRun]], results: Sequence[Result]) -> Figure:
+    def figure(self, runs: Sequence[Sequence[Run[Any]]], results: Sequence[Result]) -> Figure:
         """Drawn from what has come of those runs so far."""
         found = {result.run.folder: result for result in results}
         panels = []
         for part, wanted in zip(self.parts, runs, strict=True):
             if not wanted:  # which a budget may do without
                 continue
-            summaries = summarise([found[run.folder] for run in wanted if run.folder in found])
-            note = " (bundled digits)" if wanted[0].config().get("data") == DIGITS else ""
-            panels.append(Panel((part.title or wanted[0].benchmark_name) + note, summaries))
+            folders = [run.folder for run in wanted]
+            summaries = summarise([found[folder] for folder in folders if folder in found], choosing=SWEEP_SEEDS)
+            note = " (bundled digits)" if wanted[0].config.get("data") == DIGITS_SHA256 else ""
+            panels.append(Panel((part.title or wanted[0].description.benchmark) + note, summaries))
         return self.draw(panels)
 
 
 def recipes() -> Mapping[str, Recipe]:
     """Every recipe by name."""
-    return MappingProxyType({recipe.name: recipe for recipe in _RECIPES})
+    return _RECIPES.listing()
 
 
 def get_recipe(name: str) -> Recipe:
     """A recipe by its name."""
-    if name not in recipes():
-        raise ValueError(f"unknown recipe {name!r}{did_you_mean(name, recipes())}; known: {', '.join(recipes())}")
-    return recipes()[name]
+    return _RECIPES.get(name)
 
 
-def _everywhere(*methods: str) -> tuple[Part, ...]:
-    return tuple(Part(benchmark, methods) for benchmark in MAIN_BENCHMARKS)
+def _everywhere(*methods: str) -> tuple[StreamPart, ...]:
+    return tuple(StreamPart(benchmark, methods) for benchmark in MAIN_BENCHMARKS)
 
 
 _MAIN = _everywhere(*MAIN_METHODS)
 
-_RECIPES = (
+_ALL = (
     Recipe("mechanism", "How AdaLin lets a saturated neuron learn (figure 2)", mechanism),
     Recipe("derivative", "Derivative of AdaLin on Tanh under several alphas (figure 3)", derivative),
     Recipe(
@@ -146,8 +154,8 @@ _RECIPES = (
         "Activations on random-label MNIST, without and with AdaLin (figure 1)",
         curves,
         (
-            Part("random-label-mnist", ("baseline", "tanh", "gelu", "crelu", "prelu"), "without AdaLin"),
-            Part("random-label-mnist", ("adalin", "adalin-tanh", "adalin-gelu"), "with AdaLin"),
+            StreamPart("random-label-mnist", ("baseline", "tanh", "gelu", "crelu", "prelu"), "without AdaLin"),
+            StreamPart("random-label-mnist", ("adalin", "adalin-tanh", "adalin-gelu"), "with AdaLin"),
         ),
         ("C1", "C2"),
     ),
@@ -162,14 +170,14 @@ _RECIPES = (
         "test-accuracy",
         "Test accuracy (figure 5)",
         partial(curves, metric="test_accuracy"),
-        tuple(Part(benchmark, MAIN_METHODS) for benchmark in TESTED),
+        tuple(StreamPart(benchmark, MAIN_METHODS) for benchmark in TESTED),
         ("C9",),
     ),
     Recipe(
         "class-incremental",
         "Class-incremental CIFAR-100 with ResNet-18, test accuracy on all classes (figure 6)",
         partial(curves, metric="test_accuracy"),
-        (Part("class-incremental-cifar100", ("baseline", "adalin", "crelu", "fourier")),),
+        (StreamPart("class-incremental-cifar100", ("baseline", "adalin", "crelu", "fourier")),),
         ("C10",),
     ),
     Recipe(
@@ -189,7 +197,7 @@ _RECIPES = (
         "heat-maps",
         "Alpha and saturation of every neuron over tasks (appendix, interpretation of alpha)",
         heat_maps,
-        tuple(Part(benchmark, ("adalin",)) for benchmark in RANDOM_LABELS),
+        tuple(StreamPart(benchmark, ("adalin",)) for benchmark in RANDOM_LABELS),
         ("C18",),
     ),
     Recipe(
@@ -229,8 +237,8 @@ _RECIPES = (
         "Random-label MNIST with inputs in [0, 1] and scaled as by Kumar et al. 2023 (not in the paper)",
         curves,
         (
-            Part("random-label-mnist", ("baseline", "adalin"), "inputs in [0, 1]"),
-            Part("random-label-mnist", ("baseline", "adalin"), "inputs in [-1, 1]", {"inputs": "kumar2023"}),
+            StreamPart("random-label-mnist", ("baseline", "adalin"), "inputs in [0, 1]"),
+            StreamPart("random-label-mnist", ("baseline", "adalin"), "inputs in [-1, 1]", {"inputs": "kumar2023"}),
         ),
     ),
     Recipe(
@@ -240,3 +248,4 @@ _RECIPES = (
         _everywhere("baseline", "adalin", "leaky_relu"),
     ),
 )
+_RECIPES = Registry("recipe", {recipe.name: recipe for recipe in _ALL}, plugins=False)

@@ -17,13 +17,15 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from adalin.report import SWEEP_SEEDS
-from adalin.studies._sweep import choose
-from adalin.training import Result, Run, define_runs
+from adalin.executors import define
+from adalin.runs import Result
+from adalin.studies._paper import SWEEP_SEEDS
+from adalin.studies._sweep import StreamRun, choose
 
-BEAT_SECONDS = 10.0
+HEARTBEAT_SECONDS = 10.0
+"""How often a command shows that it lives."""
 SILENT_SECONDS = 60.0
-"""After which a command is taken for dead."""
+"""Silence after which a command is taken for dead."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,13 @@ class Point:
     """A trial of Optuna: one method with one learning rate and batch size, on the seeds that only choose."""
 
     method: str
+    """Text of the method."""
     number: int
-    """Of the trial in the method's study."""
+    """Number of the trial in the method's study."""
     lr: float
+    """Learning rate."""
     batch_size: int
+    """Batch size."""
 
 
 class Search:
@@ -65,17 +70,19 @@ class Search:
         for name, values in (("lr", lrs), ("batch-size", batch_sizes)):
             if not values:
                 raise ValueError(f"give at least one {name}")
-        self._define: Callable[[Point], list[Run]] = lambda point: define_runs(
-            benchmark,
-            [point.method],
-            SWEEP_SEEDS,
-            data=data,
-            **settings | {"lr": point.lr, "batch_size": point.batch_size},
-        )[0]
+        self._define: Callable[[Point], list[StreamRun]] = lambda point: (
+            define(
+                benchmark,
+                [point.method],
+                SWEEP_SEEDS,
+                data=data,
+                **settings | {"lr": point.lr, "batch_size": point.batch_size},
+            ).runs
+        )
         lrs, batch_sizes = (min(lrs), max(lrs)), sorted(set(batch_sizes))
-        for lr, batch_size in product(lrs, batch_sizes):  # what is wrong with them is told at once
+        for lr, batch_size in product(lrs, batch_sizes):  # what is wrong with them is reported at once
             chosen = settings | {"lr": lr, "batch_size": batch_size}
-            runs, _ = define_runs(benchmark, methods, SWEEP_SEEDS, data=data, **chosen)
+            runs = define(benchmark, methods, SWEEP_SEEDS, data=data, **chosen).runs
         self._trials, self.folder = trials, out / ".search"
         self.folder.mkdir(parents=True, exist_ok=True)
         self._space: dict[str, Any] = {
@@ -85,7 +92,12 @@ class Search:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         storage = optuna.storages.JournalStorage(JournalFileBackend(str(self.folder / "journal.log")))
         # Also where it searches, as Optuna does not let a study's choices change, and on what.
-        searched = {**dict(sorted(settings.items())), "lr": lrs, "batch_size": batch_sizes, "data": runs[0].data}
+        searched = {
+            **dict(sorted(settings.items())),
+            "lr": lrs,
+            "batch_size": batch_sizes,
+            "data": runs[0].settings.data,
+        }
         scope = " ".join(f"{name}={value}" for name, value in searched.items() if value is not None)
         self._studies = {
             method: optuna.create_study(
@@ -102,15 +114,16 @@ class Search:
     @contextmanager
     def joined(self) -> Iterator[None]:
         """While this lasts, others know that this command lives."""
-        path, over = self.folder / f"{self._worker}.worker", threading.Event()
+        path = self.folder / f"{self._worker}.worker"
+        over = threading.Event()
         path.touch()
 
-        def beat() -> None:
-            while not over.wait(BEAT_SECONDS):
+        def show_life() -> None:
+            while not over.wait(HEARTBEAT_SECONDS):
                 with suppress(OSError):
                     path.touch()
 
-        thread = threading.Thread(target=beat, daemon=True)
+        thread = threading.Thread(target=show_life, daemon=True)
         thread.start()
         try:
             yield
@@ -125,14 +138,15 @@ class Search:
         with self._alone("ask"):  # else two commands take the last trial twice
             for method, study in self._studies.items():
                 self._requeue_dead(study)
-                running = [one for one in self._with_state(method, "RUNNING") if "batch_size" in one.params]
-                theirs = [self._point(method, one) for one in running if one.user_attrs.get("worker") != self._worker]
+                running = [trial for trial in self._with_state(method, "RUNNING") if "batch_size" in trial.params]
+                others = [trial for trial in running if trial.user_attrs.get("worker") != self._worker]
+                theirs = {self._settings(trial) for trial in others}
                 taken = len(self._with_state(method, "COMPLETE", "RUNNING", "FAIL"))
                 for _ in range(min(count, self._trials - taken)):
                     trial = study.ask(self._space)
                     trial.set_user_attr("worker", self._worker)
                     point = self._point(method, trial)
-                    if any((one.lr, one.batch_size) == (point.lr, point.batch_size) for one in theirs):
+                    if (point.lr, point.batch_size) in theirs:
                         self._discard(study, point.number)  # its runs are being trained
                     else:
                         points.append(point)
@@ -142,9 +156,9 @@ class Search:
         """The scores of points; those without one have failed."""
         scores: dict[tuple[str, float, int], float | None] = {}
         for choice in choose(self.runs_of(points), results):
-            for trial in choice.trials:
-                config = trial.summary.config
-                scores[choice.method, config["lr"], config["batch_size"]] = trial.score
+            for found in choice.points:
+                config = found.summary.config
+                scores[choice.method, config["lr"], config["batch_size"]] = found.score
         for point in points:
             score = scores[self.runs_of([point])[0].method, point.lr, point.batch_size]
             self._end(point, score)
@@ -164,14 +178,19 @@ class Search:
             for method in self._studies
         )
 
-    def complete(self) -> list[Run]:
+    def complete(self) -> list[StreamRun]:
         """The runs of all points that have a score."""
-        points = [self._point(method, one) for method in self._studies for one in self._with_state(method, "COMPLETE")]
+        points = []
+        for method in self._studies:
+            points += [self._point(method, trial) for trial in self._with_state(method, "COMPLETE")]
         return self.runs_of(points)
 
-    def runs_of(self, points: Sequence[Point]) -> list[Run]:
-        """On the seeds that only choose; each once, as points may be the same."""
-        return list({run.folder: run for point in points for run in self._define(point)}.values())
+    def runs_of(self, points: Sequence[Point]) -> list[StreamRun]:
+        """The runs of points on the seeds that only choose; each once, as points may be the same."""
+        runs: dict[Path, StreamRun] = {}
+        for point in points:
+            runs |= {run.folder: run for run in self._define(point)}
+        return list(runs.values())
 
     @contextmanager
     def last_step(self) -> Iterator[None]:
@@ -227,6 +246,12 @@ class Search:
             trial for trial in study.trials if trial.state.name in states and f"put back {trial.number}" not in put_back
         ]
 
+    @classmethod
+    def _point(cls, method: str, trial: Any) -> Point:
+        lr, batch_size = cls._settings(trial)
+        return Point(method, trial.number, lr, batch_size)
+
     @staticmethod
-    def _point(method: str, trial: Any) -> Point:
-        return Point(method, trial.number, float(f"{trial.params['lr']:.3g}"), trial.params["batch_size"])
+    def _settings(trial: Any) -> tuple[float, int]:
+        """Learning rate, with three digits, and batch size."""
+        return float(f"{trial.params['lr']:.3g}"), trial.params["batch_size"]

@@ -8,11 +8,15 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from adalin.report import SWEEP_SEEDS, Summary, summarise
+from adalin.executors import define
+from adalin.report import Summary, summarise
+from adalin.runs import START, Result, Run
+from adalin.settings import SupervisedSettings
 from adalin.streams import get_benchmark
-from adalin.studies._paper import REPORT_SEEDS, chosen_by_paper
-from adalin.training import Result, Run, define_runs
-from adalin.training._api import NOT_BEGUN
+from adalin.studies._paper import REPORT_SEEDS, SWEEP_SEEDS, chosen_by_paper
+
+StreamRun = Run[SupervisedSettings]
+"""A run on a stream."""
 
 
 def sweep_runs(
@@ -23,7 +27,7 @@ def sweep_runs(
     *,
     data: str | Path | None = None,
     **settings: Any,
-) -> list[Run]:
+) -> list[StreamRun]:
     """The whole grid, on the seeds that only choose."""
     for name, values in (("lr", lrs), ("batch-size", batch_sizes)):
         if not values or len(set(values)) < len(values):
@@ -32,15 +36,16 @@ def sweep_runs(
     for lr in lrs:
         for batch_size in batch_sizes:
             chosen = {"lr": lr, "batch_size": batch_size, **settings}
-            runs += define_runs(benchmark, methods, SWEEP_SEEDS, data=data, **chosen)[0]
+            runs += define(benchmark, methods, SWEEP_SEEDS, data=data, **chosen).runs
     return runs
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
-    """One point of the grid."""
+class GridPoint:
+    """One method with one learning rate and batch size."""
 
     summary: Summary
+    """Its runs, on the seeds that only choose."""
 
     @property
     def score(self) -> float | None:
@@ -49,54 +54,52 @@ class Trial:
             return None
         return float(self.summary.scores().mean())
 
-    @property
-    def diverged(self) -> int:
-        """How many of its runs."""
-        return sum(result.state == "diverged" for result in self.summary.results)
-
 
 @dataclass(frozen=True, eq=False)
 class Choice:
     """A method's grid and the best of it."""
 
     method: str
-    trials: Sequence[Trial]
-    best: Trial | None
-    """None until all of the grid is there."""
+    """Text of the method."""
+    points: Sequence[GridPoint]
+    """All of its grid."""
+    best: GridPoint | None
+    """The point with the highest score; None until all of the grid is there."""
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What was chosen."""
+        """The chosen learning rate and batch size."""
         assert self.best is not None
         return {name: self.best.summary.config[name] for name in ("lr", "batch_size")}
 
 
-def choose(runs: Sequence[Run], results: Sequence[Result]) -> list[Choice]:
+def choose(runs: Sequence[StreamRun], results: Sequence[Result]) -> list[Choice]:
     """The best point of a grid for each method, by what has come of its runs; only seeds of the sweep may choose."""
-    if reported := {one.seed for one in (*runs, *(result.run for result in results))} - set(SWEEP_SEEDS):
-        raise ValueError(f"seeds {sorted(reported)} are for reporting, and must not choose hyper-parameters")
+    seeds = {run.seed for run in (*runs, *(result.run for result in results))}
+    for_reporting = sorted(seeds - set(SWEEP_SEEDS))
+    if for_reporting:
+        raise ValueError(f"seeds {for_reporting} are for reporting, and must not choose hyper-parameters")
     found = {result.run.folder: result for result in results}
-    methods: dict[str, list[Trial]] = {}
-    for summary in summarise([found.get(run.folder, Result(run, [], NOT_BEGUN, {})) for run in runs]):
-        methods.setdefault(summary.config["method"], []).append(Trial(summary))
+    methods: dict[str, list[GridPoint]] = {}
+    for summary in summarise([found.get(run.folder, Result(run, [], START, {})) for run in runs]):
+        methods.setdefault(summary.config["method"], []).append(GridPoint(summary))
     choices = []
-    for method, trials in methods.items():
-        scores = [trial.score for trial in trials]
+    for method, points in methods.items():
+        scores = [point.score for point in points]
         complete = [score for score in scores if score is not None]
-        best = trials[scores.index(max(complete))] if len(complete) == len(trials) else None
-        choices.append(Choice(method, trials, best))
+        best = points[scores.index(max(complete))] if len(complete) == len(points) else None
+        choices.append(Choice(method, points, best))
     return choices
 
 
 def report_runs(
     benchmark: str, choices: Sequence[Choice], *, data: str | Path | None = None, **settings: Any
-) -> list[Run]:
+) -> list[StreamRun]:
     """What was chosen, on the seeds that had no part in it."""
-    return [
-        run
-        for choice in choices
-        for run in define_runs(benchmark, [choice.method], REPORT_SEEDS, data=data, **settings | choice.settings)[0]
-    ]
+    runs = []
+    for choice in choices:
+        runs += define(benchmark, [choice.method], REPORT_SEEDS, data=data, **settings | choice.settings).runs
+    return runs
 
 
 def sweep_table(choices: Sequence[Choice]) -> Table:
@@ -105,17 +108,23 @@ def sweep_table(choices: Sequence[Choice]) -> Table:
     for name in ("method", "lr", "batch size", "all tasks", "diverged", ""):
         table.add_column(name, justify="left" if name in ("method", "") else "right", overflow="fold")
     for choice in choices:
-        papers = chosen_by_paper(get_benchmark(choice.trials[0].summary.config["benchmark"]), choice.method)
-        for trial in choice.trials:
-            config, score = trial.summary.config, trial.score
-            notes = ["chosen"] if trial is choice.best else []
-            notes += ["the paper's"] if all(config[name] == value for name, value in papers.items()) else []
+        benchmark = get_benchmark(choice.points[0].summary.config["benchmark"])
+        paper_values = chosen_by_paper(benchmark, choice.method)
+        for point in choice.points:
+            config = point.summary.config
+            score = point.score
+            diverged = point.summary.diverged
+            notes = []
+            if point is choice.best:
+                notes.append("chosen")
+            if all(config[name] == value for name, value in paper_values.items()):
+                notes.append("the paper's")
             table.add_row(
                 choice.method,
                 f"{config['lr']:g}",
                 str(config["batch_size"]),
                 "not finished" if score is None else f"{score:.3f}",
-                f"{trial.diverged} of {len(trial.summary.results)}" if trial.diverged else "",
+                f"{diverged} of {len(point.summary.results)}" if diverged else "",
                 ", ".join(notes),
             )
     return table

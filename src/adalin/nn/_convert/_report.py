@@ -12,6 +12,7 @@ class Site:
     name: str
     """Path of the layer in the model."""
     base: str
+    """Activation that AdaLin is built on."""
     width: int | None
     """Number of neurons; None if the first forward decides it."""
     alphas: int | None
@@ -25,7 +26,9 @@ class Conversion:
     """A converted model and what was done to it. Printing it gives a table."""
 
     model: nn.Module
+    """The converted model."""
     sites: tuple[Site, ...]
+    """Layers that were put in, in the order of the model."""
     skipped: tuple[tuple[str, str], ...]
     """Name and reason of every activation that was left alone."""
     added: int

@@ -1,0 +1,5 @@
+"""`python -m adalin` is the command `adalin`."""
+
+from adalin.cli import main
+
+main()

@@ -1,3 +1,0 @@
-from adalin.cli import main
-
-main()

@@ -1,0 +1,285 @@
+"""Runs on the cores of this machine: grouped into stacks, one process per core, one thread each."""
+
+import math
+import multiprocessing
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from importlib import import_module
+from itertools import pairwise
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import torch
+
+from adalin.runs import (
+    Event,
+    Problem,
+    Run,
+    RunFolderError,
+    Session,
+    check_writable,
+    kinds,
+)
+from adalin.supervised import MAX_STACK
+
+Runs = Sequence[Run[Any]]
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals on which a command saves and ends: Ctrl-C, a polite kill, and a terminal that is gone."""
+BATCH_SIGNAL = signal.SIGUSR2
+"""What batch systems send to all processes of a job before it has to end; the first of them decides."""
+
+
+def make_stacks(runs: Runs, workers: int, costs: Mapping[Run[Any], float] | None = None) -> list[list[Run[Any]]]:
+    """Groups of runs that may be trained together, the most expensive first, enough to keep all workers busy.
+
+    Each kind of runs is divided into parts that cost no more than a worker's share of everything; costs are by default
+    the runs' steps.
+    """
+    costs = costs or {run: float(run.total_steps) for run in runs}
+    share = sum(costs[run] for run in runs) / workers
+    groups: dict[Hashable, list[Run[Any]]] = {}
+    for run in sorted(runs, key=lambda run: str(run.folder)):
+        groups.setdefault((run.kind, kinds.get(run.kind).together(run)), []).append(run)
+    stacks = []
+    for members in groups.values():
+        wanted = math.ceil(sum(costs[run] for run in members) / share - 1e-6) if share else 1
+        parts = max(min(wanted, len(members)), math.ceil(len(members) / MAX_STACK))
+        bounds = [len(members) * part // parts for part in range(parts + 1)]
+        stacks += [members[start:end] for start, end in pairwise(bounds)]
+    return sorted(stacks, key=lambda stack: -sum(costs[run] for run in stack))
+
+
+def execute(
+    runs: Runs,
+    session: Session,
+    *,
+    workers: int = 1,
+    plugins: Sequence[str] = (),
+    costs: Mapping[Run[Any], float] | None = None,
+    isolate: bool = False,
+) -> bool:
+    """Train runs to their end, or to the first signal, or until the session asks to stop, which saves what there is;
+    returns whether it was stopped.
+
+    With one worker everything happens in this process, unless runs are to be isolated: then each is trained alone, and
+    never in this process, which outlives whatever it does.
+    """
+    check_execution(runs, session, workers)
+    stacks = [[run] for run in runs] if isolate else make_stacks(runs, workers, costs)
+    with stop_on_signals() as signalled:
+
+        def stop() -> bool:
+            return signalled() or session.stop()
+
+        if not isolate and (workers == 1 or len(stacks) == 1):
+            with engine_settings():
+                for stack in stacks:
+                    if not stop():
+                        train_stack(stack, replace(session, stop=stop))
+        else:
+            _Pool(stacks, session, workers, tuple(plugins)).run(stop)
+        return stop()
+
+
+def check_execution(runs: Runs, session: Session, workers: int) -> None:
+    """Raises an error that says what to do if there is no room for runs, or nobody to train them."""
+    check_workers(workers)
+    if not 0 <= session.checkpoint_seconds < math.inf:
+        raise ValueError(f"checkpoint-seconds must be a number of at least 0, not {session.checkpoint_seconds}")
+    new = [run for run in runs if not (session.out / run.folder).exists()]
+    check_writable(session.out, needed_bytes=sum(run.disk_bytes for run in new))
+
+
+def check_workers(workers: int) -> None:
+    """Raises ValueError unless there is at least one, and not more than any machine has."""
+    if not isinstance(workers, int) or not 1 <= workers <= 10_000:
+        raise ValueError(f"workers must be a whole number of at least 1, not {workers}")
+
+
+def train_stack(runs: Runs, session: Session) -> None:
+    """One stack in this process. What goes wrong is told and ends this stack only."""
+    try:
+        kinds.get(runs[0].kind).train(runs, session)
+    except (ValueError, RunFolderError) as error:
+        for run in runs:
+            session.emit(Problem(run, str(error)))
+    except Exception:
+        for run in runs:
+            session.emit(Problem(run, traceback.format_exc(), "crash"))
+
+
+class _Pool:
+    """Worker processes that get one stack after the other; one that dies is replaced while there is work."""
+
+    def __init__(self, stacks: list[list[Run[Any]]], session: Session, workers: int, plugins: tuple[str, ...]) -> None:
+        self._waiting, self._emit = list(stacks), session.emit
+        # Whoever works elsewhere has its own ways to tell and to be stopped.
+        self._session = Session(
+            out=session.out,
+            data=session.data,
+            hardware=session.hardware,
+            checkpoint_seconds=session.checkpoint_seconds,
+            lock_deadline=session.lock_deadline,
+        )
+        self._plugins, self._size = plugins, workers
+        self._busy: dict[Connection, list[Run[Any]]] = {}
+        self._workers: dict[Connection, Any] = {}
+        self._places: dict[Connection, int] = {}
+        resource_tracker.ensure_running()  # now: it unblocks signals
+        for place in range(min(workers, len(stacks))):
+            self._start(place)
+
+    def run(self, stop: Callable[[], bool]) -> None:
+        """Wait until all stacks are trained, or all workers have saved."""
+        is_stopping = False
+        try:
+            while self._workers:
+                if stop() and not is_stopping:
+                    is_stopping = True
+                    self._waiting.clear()
+                    self._terminate()
+                for ready in wait(list(self._workers), timeout=0.5):
+                    assert isinstance(ready, Connection)
+                    self._receive(ready)
+        finally:  # some are left if `emit` has raised an error: nobody would wait for them
+            self._terminate()
+            for connection, process in self._workers.items():
+                connection.close()  # it may be waiting for us to read
+                process.join()
+
+    def _terminate(self) -> None:
+        """By SIGTERM, on which they save."""
+        for process in self._workers.values():
+            process.terminate()
+
+    def _start(self, place: int) -> None:
+        spawn = multiprocessing.get_context("spawn")  # torch and fork do not go together
+        ours, theirs = spawn.Pipe()
+        arguments = (theirs, self._session, self._plugins, place, self._size)
+        process = spawn.Process(target=_work, args=arguments, daemon=True)
+        # A signal waits until a worker, whose imports take seconds, can handle it: it inherits what is blocked here.
+        blocked = (*SIGNALS, BATCH_SIGNAL)
+        signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+        process.start()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
+        theirs.close()
+        self._workers[ours], self._places[ours] = process, place
+        self._next(ours)
+
+    def _receive(self, connection: Connection) -> None:
+        try:
+            event: Event | None = connection.recv()
+        except (EOFError, OSError):
+            self._bury(connection)
+            return
+        if event is None:  # it has nothing to do
+            self._busy.pop(connection, None)
+            self._next(connection)
+        else:
+            self._emit(event)
+
+    def _bury(self, connection: Connection) -> None:
+        process = self._workers.pop(connection)
+        process.join()
+        for run in self._busy.pop(connection, []):
+            message = f"its process died (exit code {process.exitcode}); the same command resumes it"
+            self._emit(Problem(run, message, "death"))
+        if self._waiting:
+            self._start(self._places[connection])
+
+    def _next(self, connection: Connection) -> None:
+        stack = self._waiting.pop(0) if self._waiting else None
+        if stack is not None:
+            self._busy[connection] = stack
+        with suppress(OSError):  # it died; `_receive` says so
+            connection.send(stack)
+
+
+def _work(connection: Connection, session: Session, plugins: tuple[str, ...], place: int, workers: int) -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    signal.signal(BATCH_SIGNAL, signal.SIG_IGN)  # the parent gets it too, and tells us
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (BATCH_SIGNAL,))
+    _pin(place, workers, session.hardware.device)
+    for plugin in plugins:
+        import_module(plugin)
+
+    def emit(event: Event) -> None:
+        with suppress(OSError):  # the parent is gone; `stop` notices
+            connection.send(event)
+
+    with stop_on_signals() as signalled, engine_settings():
+
+        def stop() -> bool:
+            return signalled() or not parent.is_alive()
+
+        with suppress(EOFError, OSError):  # the parent is gone
+            while (stack := connection.recv()) is not None:
+                if not stop():
+                    train_stack(stack, replace(session, emit=emit, stop=stop))
+                connection.send(None)
+
+
+def cores() -> int:
+    """Cores of the machine that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _pin(place: int, workers: int, device: str) -> None:
+    """One core for each worker, if there are as many: fewer might share one with those of another command. And one
+    of the CUDA devices, if there are several and none is named."""
+    if hasattr(os, "sched_setaffinity"):
+        usable = sorted(os.sched_getaffinity(0))
+        if len(usable) == workers:
+            os.sched_setaffinity(0, {usable[place]})
+    count = torch.cuda.device_count() if device == "cuda" else 0
+    if count > 1:
+        devices = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(count)))).split(",")
+        os.environ["CUDA_VISIBLE_DEVICES"] = devices[place % len(devices)]
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[Callable[[], bool]]:
+    """Says whether one of `SIGNALS` has come, instead of dying of it; a second SIGINT interrupts as usual."""
+    came = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield came.is_set
+        return
+
+    def note(number: int, frame: Any) -> None:
+        if came.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        came.set()
+
+    # What was started with nohup is to ignore that its terminal is gone.
+    heard = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, note) for number in heard}
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    try:
+        yield came.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def engine_settings() -> Iterator[None]:
+    """One thread per process is faster than two; denormal numbers, which collapsing networks have, are slow; and a run
+    is float32 whatever the caller's default is."""
+    threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+    torch.set_default_dtype(torch.float32)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_flush_denormal(False)
+        torch.set_default_dtype(dtype)

@@ -1,0 +1,140 @@
+"""Runs of SAC, as a kind of runs."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from adalin._text import did_you_mean
+from adalin.methods import Method
+from adalin.rl._build import PREFIX, SACRun, buffer_bytes, check_network, environment_of
+from adalin.rl._environment import check_environment, simulator_version
+from adalin.rl._loop import sac_manifest, train_agent, try_agent
+from adalin.runs import (
+    Comparison,
+    Description,
+    Kind,
+    Problem,
+    Run,
+    Session,
+    Trial,
+    check_comparison,
+    check_different,
+)
+from adalin.settings import SACSettings
+
+_ENVIRONMENT = re.compile(r"(?:[A-Za-z0-9_:.-]+/)?[A-Za-z0-9_:.-]+")
+"""Names of gymnasium's environments: [namespace/]name-v4."""
+
+
+class SoftActorCritic(Kind[SACSettings]):
+    """SAC with a method's activation in an environment."""
+
+    name = "sac"
+    summary = "Soft Actor-Critic in any environment of gymnasium: --env Hopper-v4"
+    paper = "Haarnoja et al. 2018"
+    settings = SACSettings
+    place_options = ("env",)
+    uses_hardware = False
+
+    def owns(self, benchmark: str) -> bool:
+        return benchmark == self.name or benchmark.startswith(PREFIX)
+
+    def define(
+        self,
+        benchmark: str,
+        methods: Sequence[str],
+        seeds: Sequence[int],
+        *,
+        data: Any = None,
+        env: str | None = None,
+        **chosen: Any,
+    ) -> Comparison:
+        check_comparison(methods, seeds)
+        if data is not None:
+            raise ValueError("sac has no data set: leave out --data")
+        if env is None and benchmark != self.name:
+            env = benchmark.removeprefix(PREFIX)
+        if env is None:
+            raise ValueError("sac needs an environment: --env Hopper-v4")
+        given = _given(chosen)
+        check_environment(env)
+        settings = SACSettings(**given, simulator=simulator_version(env))
+        if settings.learning_starts >= settings.steps:
+            raise ValueError(
+                f"learning-starts must be less than the {settings.steps:,} steps, not {settings.learning_starts:,}: "
+                "an agent that never learns is no result"
+            )
+        runs = [_make(PREFIX + env, method, seed, settings) for method in methods for seed in seeds]
+        check_different(runs)
+        for run in runs[:: len(seeds)]:  # one of each method
+            check_network(run)
+        return Comparison(runs)
+
+    def example(self, benchmark: str, method: str, seed: int, **chosen: Any) -> SACRun:
+        return _make(benchmark, method, seed, SACSettings(**_given(chosen)))
+
+    def read(self, definition: Mapping[str, Any]) -> SACRun:
+        values = dict(definition)
+        benchmark, method, seed, tasks = (values.pop(name) for name in ("benchmark", "method", "seed", "tasks"))
+        period = values.get("period", SACSettings.period)
+        return _make(benchmark, method, seed, SACSettings(**values, steps=tasks * period))
+
+    def describe(self, run: SACRun) -> Description:
+        env, settings = environment_of(run), run.settings
+        return Description(
+            benchmark=run.benchmark,
+            summary=f"SAC in {env}; a period is {settings.period:,} steps",
+            network="mlp-256, three of them",
+            command=("adalin", "run", self.name, "--env", env),
+            settings=settings.chosen(),
+            own=SACSettings().chosen(),
+            score="episode_return",
+            test_score="eval_return",
+            task_name="period",
+            steps_per_task=settings.period,
+            source=settings.simulator or "an unknown simulator",
+        )
+
+    def steps_of(self, run: SACRun, tasks: int) -> int:
+        return tasks * run.settings.period * run.settings.replay_ratio
+
+    def steps_in_task(self, run: SACRun, step: int) -> int:
+        return step * run.settings.replay_ratio
+
+    def disk_bytes(self, run: SACRun) -> int:
+        return buffer_bytes(run) + 20_000_000  # and checkpoints
+
+    def train(self, runs: Sequence[SACRun], session: Session) -> None:
+        for run in runs:
+            installed = simulator_version(environment_of(run))
+            wanted = run.settings.simulator
+            if wanted not in (None, installed):
+                message = f"{run.folder} is a run with {wanted}, and here is {installed}: install the former"
+                session.emit(Problem(run, message))
+                continue
+            with session.opened(run, sac_manifest(run, threads=torch.get_num_threads())) as folder:
+                if folder is not None:
+                    train_agent(run, folder, session)
+
+    def trial(self, runs: Sequence[SACRun], session: Session) -> Trial:
+        return try_agent(runs[0])
+
+
+def _given(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Those settings that somebody has chosen."""
+    known = SACSettings.options()
+    for name in chosen:
+        if name not in known:
+            raise ValueError(f"there is no setting {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}")
+    return {name: value for name, value in chosen.items() if value is not None}
+
+
+def _make(benchmark: str, method: str, seed: int, settings: SACSettings) -> SACRun:
+    if not _ENVIRONMENT.fullmatch(benchmark.removeprefix(PREFIX)):
+        raise ValueError(f"there is no environment {benchmark.removeprefix(PREFIX)!r}")
+    rules = Method.parse(method).rules
+    if rules:
+        raise ValueError(f"SAC takes activations only, not {method!r}")
+    return Run(kind=SoftActorCritic.name, benchmark=benchmark, method=method, seed=seed, settings=settings)

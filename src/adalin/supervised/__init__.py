@@ -1,0 +1,10 @@
+"""Runs on streams of tasks: how they are defined, and the loop that trains them."""
+
+from adalin.runs import kinds
+from adalin.supervised._kind import Supervised
+from adalin.supervised._loop import MAX_STACK
+from adalin.supervised._manifest import PROTOCOL
+
+__all__ = ["MAX_STACK", "PROTOCOL", "Supervised"]
+
+kinds.register(Supervised.name, Supervised())

@@ -1,0 +1,173 @@
+"""Runs on streams, as a kind of runs."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from adalin._hardware import Hardware
+from adalin._text import did_you_mean
+from adalin.data import Dataset, load
+from adalin.engine import presets
+from adalin.models import check_model
+from adalin.runs import (
+    Comparison,
+    Description,
+    Kind,
+    Run,
+    RunFolder,
+    Session,
+    Trial,
+    check_comparison,
+    check_different,
+)
+from adalin.settings import SupervisedSettings
+from adalin.streams import Benchmark, get_benchmark, has_benchmark
+from adalin.supervised._build import StreamRun, Streams, benchmark_of, check_network, network_of, steps_in
+from adalin.supervised._loop import is_stacked, train_runs
+from adalin.supervised._manifest import manifest
+from adalin.supervised._trial import try_streams
+
+
+class Supervised(Kind[SupervisedSettings]):
+    """A method on a stream of tasks."""
+
+    name = "supervised"
+    summary = "networks on a stream of tasks"
+    settings = SupervisedSettings
+    knows_all_names = True
+
+    def owns(self, benchmark: str) -> bool:
+        return has_benchmark(benchmark)
+
+    def define(
+        self, benchmark: str, methods: Sequence[str], seeds: Sequence[int], *, data: Any = None, **chosen: Any
+    ) -> Comparison:
+        check_comparison(methods, seeds)
+        found = get_benchmark(benchmark)
+        settings = choose(found, chosen)
+        for method in methods:  # before the data is read, which takes longer
+            _make(found, method, next(iter(seeds)), settings)
+        dataset = None if found.dataset is None else load(found.dataset, data)
+        if dataset is not None:
+            settings = _on(dataset, settings, asked=chosen.get("images"))
+        runs = [_make(found, method, seed, settings) for method in methods for seed in seeds]
+        check_different(runs)
+        stream = Streams(dataset).stream(runs[0])  # which may refuse a number of images
+        for run in runs[:: len(seeds)]:  # one of each method
+            check_network(run, stream)
+        if presets.get(settings.preset).best_validation and stream.task(0).validation is None:
+            raise ValueError(
+                f"preset {settings.preset} needs images for validation, which {found.id} has none of; "
+                "if it can, give it fewer images for training with --images"
+            )
+        return Comparison(runs, dataset)
+
+    def example(self, benchmark: str, method: str, seed: int, **chosen: Any) -> StreamRun:
+        found = get_benchmark(benchmark)
+        return _make(found, method, seed, choose(found, chosen))
+
+    def read(self, definition: Mapping[str, Any]) -> StreamRun:
+        values = dict(definition)
+        benchmark, method, seed = (values.pop(name) for name in ("benchmark", "method", "seed"))
+        return _make(get_benchmark(benchmark), method, seed, SupervisedSettings(**values))
+
+    def describe(self, run: StreamRun) -> Description:
+        benchmark = benchmark_of(run)
+        is_newest = get_benchmark(benchmark.name) is benchmark
+        return Description(
+            benchmark=benchmark.name,
+            summary=benchmark.summary,
+            network=network_of(run),
+            command=("adalin", "run", benchmark.name if is_newest else benchmark.id),
+            settings=run.settings.chosen() | {"model": network_of(run)},
+            own=benchmark.settings.chosen() | {"model": benchmark.model},
+            score="online_accuracy",
+            test_score="test_accuracy",
+            chance=benchmark.chance,
+            shows_plasticity=not benchmark.grows,
+            dataset=benchmark.dataset,
+        )
+
+    def steps_of(self, run: StreamRun, tasks: int) -> int:
+        if benchmark_of(run).grows and run.settings.steps is None:
+            return sum(steps_in(run, task) for task in range(tasks))
+        return tasks * steps_in(run, 0)
+
+    def together(self, run: StreamRun) -> Hashable:
+        """Runs whose networks can be stacked, as far as can be told without data."""
+        method, settings = run.parsed_method, run.settings
+        by_outputs = all(rule.scales_only for rule in method.rules)  # may be trained by those of its first layer
+        alike = replace(settings, lr=1.0, init="default", data=None)
+        return (
+            run.benchmark,
+            alike,
+            method.activation.expansion,
+            method.activation.match,
+            by_outputs,
+        )
+
+    def disk_bytes(self, run: StreamRun) -> int:
+        return 300_000_000 if network_of(run) == "resnet18" else super().disk_bytes(run)
+
+    def train(self, runs: Sequence[StreamRun], session: Session) -> None:
+        name = benchmark_of(runs[0]).dataset
+        dataset = None if name is None else load(name, session.data)
+        streams = Streams(dataset)
+        with ExitStack() as stack:
+            folders: list[tuple[StreamRun, RunFolder]] = []
+            for run in runs:
+                if dataset is not None and run.settings.data != dataset.sha256:
+                    raise ValueError(f"{run.folder} was defined for other data than {dataset.source}")
+                hardware = session.hardware
+                if hardware != Hardware() and is_stacked(run, streams):
+                    hardware = Hardware()
+                made = manifest(run, dataset, hardware, threads=torch.get_num_threads())
+                folder = stack.enter_context(session.opened(run, made))
+                if folder is not None:
+                    folders.append((run, folder))
+            train_runs(folders, streams, session)
+
+    def trial(self, runs: Sequence[StreamRun], session: Session) -> Trial:
+        name = benchmark_of(runs[0]).dataset
+        return try_streams(runs, Streams(None if name is None else load(name, session.data)), session.hardware)
+
+
+def choose(benchmark: Benchmark, chosen: Mapping[str, Any]) -> SupervisedSettings:
+    """The benchmark's settings with those that are chosen (not None) in their place."""
+    known = SupervisedSettings.options()
+    for name in chosen:
+        if name not in known:
+            raise ValueError(f"there is no setting {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}")
+    given = {name: value for name, value in chosen.items() if value is not None}
+    if "epochs" in given and "steps" in given:
+        raise ValueError("give epochs or steps, not both")
+    preset = presets.get(given.get("preset", benchmark.settings.preset))
+    values = benchmark.settings.values()
+    if not preset.is_plain:
+        values |= {"steps": None, "clip": None, **preset.settings}
+    if "epochs" in given:  # asked for instead of the benchmark's steps
+        values["steps"] = None
+    return SupervisedSettings(**values | given)
+
+
+def _on(dataset: Dataset, settings: SupervisedSettings, *, asked: int | None) -> SupervisedSettings:
+    """The settings on a data set, which may have fewer images than the benchmark takes."""
+    available = len(dataset.train_images)
+    if asked is not None and asked > available:
+        raise ValueError(f"images={asked}, but {dataset.source} has {available} for training")
+    return replace(settings, data=dataset.sha256, images=min(settings.images, available))
+
+
+def _make(benchmark: Benchmark, method: str, seed: int, settings: SupervisedSettings) -> StreamRun:
+    """A run, whose settings are written in one way only."""
+    presets.get(settings.preset)
+    if settings.model is not None:
+        check_model(settings.model)
+    if settings.model == benchmark.model:
+        settings = replace(settings, model=None)
+    if benchmark.max_tasks is not None and settings.tasks > benchmark.max_tasks:
+        raise ValueError(f"{benchmark.name} has {benchmark.max_tasks} tasks at most, not {settings.tasks}")
+    return Run(kind=Supervised.name, benchmark=benchmark.id, method=method, seed=seed, settings=settings)

@@ -1,0 +1,90 @@
+"""Who may import whom: rooms one way, modules without cycles, nobody another room's private names."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import adalin
+
+SOURCE = Path(adalin.__file__).parent
+MODULES = {
+    ".".join(("adalin", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): path
+    for path in SOURCE.rglob("*.py")
+}
+
+
+def room_of(module: str) -> str:
+    """The first part below adalin that is a folder; files at the top are shared by all."""
+    part = module.split(".")[1] if "." in module else ""
+    return part if (SOURCE / part).is_dir() else ""
+
+
+def is_for_types_only(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
+def imports_of(tree: ast.AST) -> Iterator[str]:
+    """Every adalin module or name that is imported anywhere in a file, inside functions too."""
+    for node in ast.iter_child_nodes(tree):
+        if is_for_types_only(node):
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "adalin")
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "adalin":
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield whole if whole in MODULES else f"{node.module}:{alias.name}"
+        yield from imports_of(node)
+
+
+IMPORTS = {module: sorted(set(imports_of(ast.parse(path.read_text("utf-8"))))) for module, path in MODULES.items()}
+
+
+def private_imports(module: str, own: str) -> list[str]:
+    found = []
+    for target in IMPORTS[module]:
+        name, _, attribute = target.partition(":")
+        other = room_of(name)
+        parts = [*name.split(".")[2:], *([attribute] if attribute else [])]
+        if other not in ("", own) and any(part.startswith("_") and part != "__version__" for part in parts):
+            found.append(target)
+    return found
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if room_of(module)])
+def test_no_room_imports_private_names_of_another(module):
+    assert private_imports(module, room_of(module)) == []
+
+
+def check_acyclic(graph: dict[str, set[str]]) -> None:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(error.args[1][::-1]))
+
+
+def test_rooms_import_each_other_one_way():
+    graph: dict[str, set[str]] = defaultdict(set)
+    for module, targets in IMPORTS.items():
+        for target in targets:
+            other = room_of(target.partition(":")[0])
+            if room_of(module) and other and other != room_of(module):
+                graph[room_of(module)].add(other)
+    check_acyclic(graph)
+
+
+@pytest.mark.parametrize("room", sorted({room_of(module) for module in MODULES} - {""}))
+def test_modules_of_a_room_have_no_import_cycle(room):
+    inside = {module for module in MODULES if room_of(module) == room}
+    check_acyclic({module: {target.partition(":")[0] for target in IMPORTS[module]} & inside for module in inside})
+
+
+def test_a_cycle_inside_functions_is_found():
+    tree = ast.parse("def f():\n    from adalin.runs import Run")
+    assert list(imports_of(tree)) == ["adalin.runs:Run"]
+    with pytest.raises(pytest.fail.Exception, match=r"b imports a|a imports b"):
+        check_acyclic({"a": {"b"}, "b": {"a"}})
