@@ -3,8 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 DOCS := .venv/.docs
+NATIVE := .venv/.native
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help setup demo test test-slow lint check bench docs clean
+.PHONY: help setup demo test test-slow sanitize lint check bench wheel docs clean
 
 help:
 	@echo "make demo   networks that lose plasticity beside networks that do not, on the bundled digits"
@@ -12,43 +14,57 @@ help:
 	@echo "make test-slow  what takes a quarter of an hour: SAC that learns, Slurm's time limit"
 	@echo "make check  ruff, mypy, and the test suite with the docs' examples; .ci/run adds what is not installed, and make docs"
 	@echo "make bench  speed and memory against PyTorch's own layers and a plain loop; writes benchmarks/latest.json"
+	@echo "make sanitize  the tests of the native kernels under address and undefined-behaviour sanitizers"
+	@echo "make wheel  a wheel for this kind of machine, in dist/"
 	@echo "make docs   the documentation as a site, in site/"
 
-setup: $(READY)
+setup: $(NATIVE)
 
 # The last step makes .ready: without it, or with older settings, the environment is made anew, so that an interrupted
 # set-up repairs itself.
 $(READY): pyproject.toml constraints.txt
 	rm -rf .venv
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "torch==2.13.0"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,integrations,lab,rl]"
+	$(PIP) "torch==2.13.0"
+	$(PIP) -e ".[dev,integrations,lab,rl]"
 	touch $@
 
-demo: $(READY)
+# The native kernels are built with the environment, and again when their sources change.
+$(NATIVE): $(READY) $(wildcard src/adalin/native/*.cpp src/adalin/native/*.h) src/adalin/native/CMakeLists.txt
+	@$(BIN)/python -m adalin.native || ($(PIP) --no-deps -e . && $(BIN)/python -m adalin.native)
+	touch $@
+
+demo: $(NATIVE)
 	$(BIN)/adalin demo
 
-test: $(READY)
+test: $(NATIVE)
 	$(BIN)/python -m pytest -n 2
 
 # What takes a quarter of an hour: SAC that learns, Slurm's time limit.
-test-slow: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[slurm]"
+test-slow: $(NATIVE)
+	$(PIP) -e ".[slurm]"
 	ADALIN_SLOW=1 $(BIN)/python -m pytest -n 2 tests/rl/test_pendulum.py tests/executors/test_slurm.py -k "pendulum or time_limit"
 
-lint: $(READY)
+lint: $(NATIVE)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 check: lint test
 
-bench: $(READY)
+# The native tests with every access and every operation checked.
+sanitize: $(NATIVE)
+	$(BIN)/python -m tests.native.sanitize
+
+wheel: $(NATIVE)
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps -w dist .
+
+bench: $(NATIVE)
 	$(BIN)/python -m benchmarks
 
 # Only this target needs what builds the site.
-$(DOCS): $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+$(DOCS): $(NATIVE)
+	$(PIP) -e ".[docs]"
 	touch $@
 
 docs: $(DOCS)

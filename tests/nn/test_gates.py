@@ -85,8 +85,8 @@ def test_a_callable_gate_gets_the_ratio():
         seen.append(r.clone())
         return 1 - r
 
-    x = torch.randn(8, 3)
-    layer = AdaLin("gelu", 3, gate=gate)
+    x = torch.randn(8, 3, dtype=torch.float64)
+    layer = AdaLin("gelu", 3, gate=gate, dtype=torch.float64)
     assert torch.equal(layer(x), AdaLin("gelu", gate="linear", alpha=layer.alpha)(x))
     base = make_base("gelu")
     torch.testing.assert_close(seen[0], base.derivative(x, None).abs() / base.lipschitz)

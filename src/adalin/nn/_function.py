@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from adalin.nn import _fused
+from adalin import native
+from adalin.nn import _fused, _native
 from adalin.nn._bases import Base
 from adalin.nn._gates import Gate
 
@@ -37,20 +38,52 @@ class _AdaLin(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
         ctx.save_for_backward(x, alpha)
-        ctx.base, ctx.gate, ctx.fused = base, gate, _fused.usable(x)
-        forward = _fused.forward if ctx.fused else _forward
-        return forward(x, alpha.to(_compute_dtype(x)), base, gate).to(x.dtype)
+        ctx.base, ctx.gate = base, gate
+        ctx.kernel = _native.kernel(base, gate) if _native.usable(x, alpha) else None
+        alpha = alpha.to(_compute_dtype(x))
+        if ctx.kernel is not None:
+            y, ctx.finite = _native.forward(x, alpha, ctx.kernel)
+            if y is not None:
+                return y if ctx.finite else _with_limits(y, x, alpha, base, gate)
+        ctx.finite = _fused.usable(x)
+        forward = _fused.forward if ctx.finite else _forward
+        return forward(x, alpha, base, gate).to(x.dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
         x, alpha = ctx.saved_tensors
         dtype = _compute_dtype(x)
+        tensors = grad.to(dtype), x.to(dtype), alpha.to(dtype)
         # With gradients enabled somebody differentiates the gradient, which takes the plain formula; so does a batch of
         # gradients, which cannot be written into tensors without the batch.
-        plain = not ctx.fused or torch.is_grad_enabled() or _is_batched(grad)
-        backward = _backward if plain else _fused.backward
-        grad_x, grad_alpha = backward(grad.to(dtype), x.to(dtype), alpha.to(dtype), ctx.base, ctx.gate)
+        kernel_or_fused = ctx.kernel is not None or ctx.finite
+        if not kernel_or_fused or torch.is_grad_enabled() or _is_batched(grad):
+            grad_x, grad_alpha = _backward(*tensors, ctx.base, ctx.gate)
+        elif ctx.kernel is None or not _native.usable(grad, alpha):
+            backward = _fused.backward if ctx.finite else _backward
+            grad_x, grad_alpha = backward(*tensors, ctx.base, ctx.gate)
+        elif ctx.finite:
+            grad_x, grad_alpha = _native.backward(*tensors, ctx.kernel)
+        else:
+            grad_x, grad_alpha = _backward_with_limits(*tensors, ctx.base, ctx.gate, ctx.kernel)
         return grad_x.to(x.dtype), grad_alpha.to(alpha.dtype), None, None
+
+
+def _with_limits(y: Tensor, x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
+    """y with f(x) where x is not finite."""
+    there = ~x.isfinite()
+    y[there] = _forward(x[there], alpha.expand_as(x)[there], base, gate)
+    return y
+
+
+def _backward_with_limits(
+    grad: Tensor, x: Tensor, alpha: Tensor, base: Base, gate: Gate, kernel: native.Function
+) -> tuple[Tensor, Tensor]:
+    """The native gradients for an x that is not finite everywhere: what is there changes no other element's bits."""
+    there = ~x.isfinite()
+    grad_x, grad_alpha = _native.backward(grad.masked_fill(there, 0), x.masked_fill(there, 0), alpha, kernel)
+    grad_x[there], to_alpha = _gradients(grad[there], x[there], alpha.expand_as(x)[there], base, gate)
+    return grad_x, grad_alpha + torch.zeros_like(x).masked_scatter_(there, to_alpha).sum_to_size(alpha.shape)
 
 
 def _forward(x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
@@ -66,10 +99,15 @@ def _forward(x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
 
 
 def _backward(grad: Tensor, x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> tuple[Tensor, Tensor]:
+    grad_x, to_alpha = _gradients(grad, x, alpha, base, gate)
+    return grad_x, _sum_to(to_alpha, alpha)
+
+
+def _gradients(grad: Tensor, x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> tuple[Tensor, Tensor]:
+    """The gradient for x, and each element's part of alpha's."""
     slope = base.derivative(_finite(x), None)
     g = _gate_value(slope, base, gate)
-    grad_alpha = grad * torch.where(g == 0, g, x * g)
-    return grad * (slope + alpha * g), _sum_to(grad_alpha, alpha)
+    return grad * (slope + alpha * g), grad * torch.where(g == 0, g, x * g)
 
 
 def _sum_to(x: Tensor, alpha: Tensor) -> Tensor:

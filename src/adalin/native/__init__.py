@@ -1,0 +1,30 @@
+"""AdaLin's kernels in C++: an accelerator, without which everything works.
+
+The library is a plain shared object, built by pip or `make setup` from the sources in this folder, once for each
+instruction set: `v4` (AVX-512), `v3` (AVX2), and `base`, which is what every processor of its kind has. The one that
+torch has chosen for itself is loaded, or the one that `ADALIN_ISA` names; `ADALIN_ISA=none` loads none.
+"""
+
+from adalin.native._layer import (
+    Function,
+    Outcome,
+    adalin_backward,
+    adalin_forward,
+    dense_channels_last,
+    gate,
+    points,
+)
+from adalin.native._library import describe, isa, library
+
+__all__ = [
+    "Function",
+    "Outcome",
+    "adalin_backward",
+    "adalin_forward",
+    "dense_channels_last",
+    "describe",
+    "gate",
+    "isa",
+    "library",
+    "points",
+]

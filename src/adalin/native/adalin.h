@@ -1,0 +1,50 @@
+// AdaLin on vectors of elements: the gates, the function and its two derivatives.
+#pragma once
+#include "bases.h"
+
+namespace {
+
+// A gate as a function of room = 1 - |slope| / L: exactly 0 where the slope is steepest and 1 where it is flat.
+INLINE V gate_value(V room, Gate gate) {
+  switch (gate) {
+    case Gate::COSINE: {  // cos(pi/2 r) = sin(pi/2 room)
+      V w = room * room;
+      V y = room * polynomial(w, {1.57079631845f, -0.6459637106f, 0.0796896789479f, -0.00467376661251f, 0.000151485130781f});
+      return positive_at_most(y, 1.f);
+    }
+    case Gate::LINEAR: return room;
+    case Gate::QUADRATIC: return room * (2.f - room);
+    default: return all(1.f);
+  }
+}
+
+// f = phi + alpha x g, df/dx = phi' + alpha g, df/dalpha = x g, for a vector of elements; x is finite.
+template <class B> struct AdaLin {
+  static constexpr bool any_x = false;
+  static INLINE V forward(V x, V alpha, const Settings& s) {
+    Point p = B::at(x, s);
+    return p.y + x * (alpha * gate_value(p.room, s.gate));
+  }
+  // The gradient for x; `to_alpha` is the element's part of alpha's.
+  static INLINE V backward(V x, V alpha, V grad, const Settings& s, V& to_alpha) {
+    Point p = B::at(x, s);
+    V g = gate_value(p.room, s.gate);
+    to_alpha = grad * (x * g);
+    return grad * (p.slope + alpha * g);
+  }
+};
+
+// PyTorch's own expressions, for its bits, and for any x. (At -inf, alpha = 0 has a limit here.)
+struct PRelu {
+  static constexpr bool any_x = true;
+  static INLINE V forward(V x, V alpha, const Settings&) {
+    V left = (x < -__FLT_MAX__) & (alpha == 0.f) ? V{} : x * alpha;
+    return x > 0.f ? x : left;
+  }
+  static INLINE V backward(V x, V alpha, V grad, const Settings&, V& to_alpha) {
+    to_alpha = x > 0.f ? V{} : x * grad;
+    return x > 0.f ? grad : alpha * grad;
+  }
+};
+
+}  // namespace

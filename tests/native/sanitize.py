@@ -1,0 +1,38 @@
+"""`python -m tests.native.sanitize`: the native tests under address and undefined-behaviour sanitizers."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SANITIZERS = "address,undefined"
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        source, build = Path(folder, "src"), Path(folder, "build")
+        shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("*.so"))
+        native = source / "adalin" / "native"
+        subprocess.run(["cmake", "-S", native, "-B", build, f"-DSANITIZE={SANITIZERS}"], check=True)
+        subprocess.run(["cmake", "--build", build, "--parallel"], check=True)
+        for library in build.glob("*.so"):
+            shutil.copy(library, native)
+        compiler = os.environ.get("CXX", "g++")
+        runtimes = [
+            subprocess.check_output([compiler, f"-print-file-name={name}.so"], text=True).strip()
+            for name in ("libasan", "libubsan")
+        ]
+        environment = os.environ | {
+            "PYTHONPATH": str(source),
+            "LD_PRELOAD": " ".join(runtimes),
+            "ASAN_OPTIONS": "detect_leaks=0",  # Python's own
+        }
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", ROOT / "tests" / "native"]
+        return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
