@@ -36,7 +36,12 @@ class Ratio:
 
 
 def side_by_side(
-    subjects: Mapping[str, Callable[[], object]], reference: str, *, rounds: int = 20, calls: int = 20
+    subjects: Mapping[str, Callable[[], object]],
+    reference: str,
+    *,
+    rounds: int = 20,
+    calls: int = 20,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Ratio]:
     """Time subjects that take turns, so that all of them see the machine at all times."""
     times: dict[str, list[float]] = {name: [] for name in subjects}
@@ -45,9 +50,9 @@ def side_by_side(
     for _ in range(rounds):
         for name, run in subjects.items():
             for _ in range(calls):
-                start = time.perf_counter()
+                start = clock()
                 run()
-                times[name].append(time.perf_counter() - start)
+                times[name].append(clock() - start)
     of = times[reference]
     return {
         name: Ratio(min(own) / min(of), statistics.median(own) / statistics.median(of)) for name, own in times.items()

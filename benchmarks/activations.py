@@ -1,46 +1,84 @@
-"""AdaLin against `nn.PReLU(n)`: time of forward + backward on one thread, and what is kept for the backward pass."""
+"""AdaLin against its base and against `nn.PReLU(n)`: CPU time of forward + backward, and what backward keeps."""
 
-from collections.abc import Callable, Iterator
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
 
-from adalin import AdaLin, bases
-from benchmarks._measure import Result, at_most, side_by_side
+from adalin import AdaLin, bases, native
+from benchmarks._measure import Ratio, Result, at_most, side_by_side
 
-SHAPES = ((256, 2048), (64, 128, 16, 16))
-EAGER = {"relu": 1.0, "tanh": 1.2, "gelu": 1.2}
-COMPILED = {"relu": 0.4, "tanh": 1.2, "gelu": 1.2}
+# Shape, axis of the neurons, memory format.
+LAYOUTS = (
+    ((256, 2048), 1, torch.contiguous_format),
+    ((255, 2047), 1, torch.contiguous_format),
+    ((64, 128, 16, 16), 1, torch.contiguous_format),
+    ((64, 128, 16, 16), 1, torch.channels_last),
+    ((63, 127, 15, 15), 1, torch.contiguous_format),
+    ((8, 128, 768), -1, torch.contiguous_format),
+)
+BASES = {"relu": nn.ReLU, "tanh": nn.Tanh, "gelu": nn.GELU}
+EAGER = {"relu": 1.3, "tanh": 1.0, "gelu": 1.4 if native.isa() == "v4" else 2.0}
+PRELU = 1.0
+COMPILED = {"relu": 2.0, "tanh": 2.0, "gelu": 2.0}
 
 
 def measure() -> Iterator[Result]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    load = ", ".join(f"{minutes:.1f}" for minutes in os.getloadavg())
+    print(f"{native.describe()}; load {load}")
+    before = torch.get_num_threads()
     try:
-        for shape in SHAPES:
-            yield from _speed(shape)
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            for shape, axis, layout in LAYOUTS:
+                yield from _eager(shape, axis, layout, threads)
+        torch.set_num_threads(1)
+        yield from _compiled((256, 2048))
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(before)
     yield from _memory()
 
 
-def _speed(shape: tuple[int, ...]) -> Iterator[Result]:
-    width = shape[1]
-    generator = torch.Generator().manual_seed(0)
-    x, grad = (torch.randn(shape, generator=generator) for _ in range(2))
-    subjects = {"prelu": _forward_backward(nn.PReLU(width), x, grad)}
-    for base in EAGER:
-        subjects[f"eager {base}"] = _forward_backward(AdaLin(base, width), x, grad)
-    for base in COMPILED:
+def _eager(shape: tuple[int, ...], axis: int, layout: torch.memory_format, threads: int) -> Iterator[Result]:
+    x, grad = (tensor.contiguous(memory_format=layout) for tensor in _numbers(shape))
+    last = ", channels last" if layout == torch.channels_last else ""
+    where = f"{shape}{last}, {threads} thread{'s' if threads > 1 else ''}"
+    subjects = {"prelu": _forward_backward(nn.PReLU(shape[1]), x, grad)}
+    for base, module in BASES.items():
+        subjects[base] = _forward_backward(module(), x, grad)
+        subjects[f"AdaLin({base})"] = _forward_backward(AdaLin(base, shape[axis], dim=axis), x, grad)
+    for base, bar in EAGER.items():
+        ratios = _cpu_time({name: subjects[name] for name in (base, f"AdaLin({base})")}, base)
+        yield from _both(bar, f"AdaLin({base}) eager {where}", ratios[f"AdaLin({base})"], f"x {base}")
+    ratios = _cpu_time({name: subjects[name] for name in ("prelu", "AdaLin(relu)")}, "prelu")
+    yield from _both(PRELU, f"AdaLin(relu) eager {where}", ratios["AdaLin(relu)"], "x nn.PReLU")
+
+
+def _compiled(shape: tuple[int, ...]) -> Iterator[Result]:
+    x, grad = _numbers(shape)
+    for base, bar in COMPILED.items():
         torch._dynamo.reset()
-        compiled = torch.compile(AdaLin(base, width), fullgraph=True)
-        subjects[f"compiled {base}"] = _forward_backward(compiled, x, grad)
-    ratios = side_by_side(subjects, "prelu")
-    for kind, bars in (("eager", EAGER), ("compiled", COMPILED)):
-        for base, bar in bars.items():
-            name, ratio = f"AdaLin({base}) {kind} {shape}", ratios[f"{kind} {base}"]
-            yield at_most(bar, f"{name}, fastest call", ratio.fastest, "x nn.PReLU")
-            yield at_most(bar, f"{name}, median call", ratio.median, "x nn.PReLU")
+        plain = torch.compile(BASES[base](), fullgraph=True)
+        layer = torch.compile(AdaLin(base, shape[1]), fullgraph=True)
+        subjects = {"base": _forward_backward(plain, x, grad), "layer": _forward_backward(layer, x, grad)}
+        ratio = _cpu_time(subjects, "base")["layer"]
+        yield from _both(bar, f"AdaLin({base}) compiled {shape}", ratio, f"x compiled {base}")
+
+
+def _cpu_time(subjects: Mapping[str, Callable[[], object]], reference: str) -> dict[str, Ratio]:
+    return side_by_side(subjects, reference, calls=5, clock=time.process_time)
+
+
+def _both(bar: float, name: str, ratio: Ratio, unit: str) -> Iterator[Result]:
+    yield at_most(bar, f"{name}, fastest call", ratio.fastest, unit)
+    yield at_most(bar, f"{name}, median call", ratio.median, unit)
+
+
+def _numbers(shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(shape, generator=generator), torch.randn(shape, generator=generator)
 
 
 def _forward_backward(layer: Callable[[Tensor], Tensor], x: Tensor, grad: Tensor) -> Callable[[], object]:

@@ -41,6 +41,7 @@ class Outcome(IntEnum):
     """The result is right but where x is infinite or NaN."""
 
 
+OUTCOMES = tuple(Outcome)
 GATES = ("cosine", "linear", "quadratic", "none")
 
 
@@ -80,7 +81,7 @@ def adalin_forward(function: Function, x: Tensor, alpha: Tensor, y: Tensor, shap
         *shape,
         torch.get_num_threads(),
     )
-    return Outcome(_checked(status))
+    return OUTCOMES[_checked(status)]
 
 
 def adalin_backward(
@@ -141,7 +142,7 @@ def _checked(status: int) -> int:
 
 def _pointer(tensor: Tensor, name: str, count: int) -> int:
     """The address of a tensor that a kernel may read or write `count` floats of."""
-    if tensor.dtype != torch.float32 or tensor.device.type != "cpu":
+    if tensor.dtype is not torch.float32 or not tensor.is_cpu:
         raise ValueError(f"{name} must be float32 on the CPU, not {tensor.dtype} on {tensor.device}")
     if tensor.numel() != count:
         raise ValueError(f"{name} has {tensor.numel()} elements, not {count}")

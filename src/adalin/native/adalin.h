@@ -10,7 +10,7 @@ INLINE V gate_value(V room, Gate gate) {
     case Gate::COSINE: {  // cos(pi/2 r) = sin(pi/2 room)
       V w = room * room;
       V y = room * polynomial(w, {1.57079631845f, -0.6459637106f, 0.0796896789479f, -0.00467376661251f, 0.000151485130781f});
-      return positive_at_most(y, 1.f);
+      return positive_at_most(y, adalin_bounds.one);
     }
     case Gate::LINEAR: return room;
     case Gate::QUADRATIC: return room * (2.f - room);

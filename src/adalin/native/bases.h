@@ -78,7 +78,7 @@ struct GeluTanh {  // x / (1 + exp(-u)), u = sqrt(8/pi) (x + 0.044715 x^3), in d
     D z = widen(at_most(at_least(x, -20.f), 20.f)), square = z * z, u = z * (square * cubic + scale);
     V high = narrow(u), low = narrow(u - widen(high));
     I right = x > 0.f;
-    V a = positive_at_most(magnitude(high), 110.f);
+    V a = positive_at_most(magnitude(high), adalin_bounds.exponent);
     V units = exp_of_minus(a, right ? low : -low).units(), e = units * UNIT, q = 1.f / (e + 1.f);
     V y = right ? x * q : x * q * units * UNIT;
     V slope = (right ? q : e * q) + e * q * q * narrow(z * (square * (3 * cubic) + scale));
@@ -141,7 +141,7 @@ struct Softsign {
 
 struct Hardswish {
   static INLINE Point at(V x, const Settings& s) {
-    V y = x * (positive_at_most(at_least_zero(x + 3.f), 6.f) * (1.f / 6.f));
+    V y = x * (at_most(at_least_zero(x + 3.f), 6.f) * (1.f / 6.f));
     V slope = x * (1.f / 3.f) + 0.5f;
     slope = x >= 3.f ? all(1.f) : x <= -3.f ? V{} : slope;
     return point(y, slope, s);

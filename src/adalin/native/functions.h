@@ -32,7 +32,7 @@ INLINE Exp exp_of_minus(V a, V low) {
   return {y * (r * r) + r, value((bits(rounded) << 23) + ((127 + 64) << 23))};
 }
 INLINE Exp exp_of_minus(V a) {
-  a = positive_at_most(a, 110.f);
+  a = positive_at_most(a, adalin_bounds.exponent);
   V rounded = ROUND - a * 1.44269504088896341f, n = rounded - ROUND;
   V r = n * 2.12194440e-4f - (n * 0.693359375f + a);
   V y = polynomial(r, {0.499999995526f, 0.166665772928f, 0.041666853451f, 0.008363144919f, 0.001390128287f});
@@ -64,7 +64,7 @@ struct Normal {
 };
 
 INLINE Normal normal(V x) {
-  V a = positive_at_most(magnitude(x), 14.5f);
+  V a = positive_at_most(magnitude(x), adalin_bounds.normal);
   Square half = half_square(a);
   V units = exp_of_minus(half.value, half.low).units();
   V q = 1.f / (a + 2.5f), u = 1.f - 5.f * q;  // (a - 2.5) / (a + 2.5)

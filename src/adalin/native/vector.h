@@ -7,6 +7,10 @@
 
 #define INLINE inline __attribute__((always_inline))
 
+// Bounds that compilers must not know, or they compare and blend where one instruction is enough: see positive_at_most.
+struct Bounds { float zero, one, exponent, normal; };
+extern "C" __attribute__((visibility("hidden"))) const Bounds adalin_bounds;
+
 namespace {
 
 #if defined(__AVX512F__)
@@ -37,15 +41,15 @@ INLINE bool any(I mask) {
   return found != 0;
 }
 
-// Minimum and maximum of numbers that are not NaN. Where neither is negative, integers compare as the floats do, and
-// compilers have one instruction for them.
+// Minimum and maximum of numbers that are not NaN.
 INLINE V at_most(V x, float bound) { return x > bound ? all(bound) : x; }
 INLINE V at_least(V x, float bound) { return x < bound ? all(bound) : x; }
-INLINE V positive_at_most(V x, float bound) {
-  I limit = bits(all(bound));
-  return value(bits(x) > limit ? limit : bits(x));
-}
-INLINE V at_least_zero(V x) { return value(bits(x) < 0 ? I{} : bits(x)); }
+
+// Integers compare as the floats do where neither is negative, or one is 0, and their minimum is one instruction.
+INLINE I smaller_of(I a, I b) { return a < b ? a : b; }
+INLINE I larger_of(I a, I b) { return a > b ? a : b; }
+INLINE V positive_at_most(V x, const float& bound) { return value(smaller_of(bits(x), bits(all(bound)))); }
+INLINE V at_least_zero(V x) { return value(larger_of(bits(x), bits(all(adalin_bounds.zero)))); }
 
 INLINE V fused(V a, V b, V c) {  // a b + c, rounded once
   V y;

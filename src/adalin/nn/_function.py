@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from adalin import native
 from adalin.nn import _fused, _native
 from adalin.nn._bases import Base
 from adalin.nn._gates import Gate
@@ -39,12 +38,12 @@ class _AdaLin(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
         ctx.save_for_backward(x, alpha)
         ctx.base, ctx.gate = base, gate
-        ctx.kernel = _native.kernel(base, gate) if _native.usable(x, alpha) else None
-        alpha = alpha.to(_compute_dtype(x))
-        if ctx.kernel is not None:
-            y, ctx.finite = _native.forward(x, alpha, ctx.kernel)
+        ctx.native = _native.usable(x, alpha) and _native.kernel(base, gate) is not None
+        if ctx.native:
+            y, ctx.finite = _native.forward(x, alpha, base, gate)
             if y is not None:
                 return y if ctx.finite else _with_limits(y, x, alpha, base, gate)
+        alpha = alpha.to(_compute_dtype(x))
         ctx.finite = _fused.usable(x)
         forward = _fused.forward if ctx.finite else _forward
         return forward(x, alpha, base, gate).to(x.dtype)
@@ -52,20 +51,16 @@ class _AdaLin(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
         x, alpha = ctx.saved_tensors
-        dtype = _compute_dtype(x)
-        tensors = grad.to(dtype), x.to(dtype), alpha.to(dtype)
         # With gradients enabled somebody differentiates the gradient, which takes the plain formula; so does a batch of
         # gradients, which cannot be written into tensors without the batch.
-        kernel_or_fused = ctx.kernel is not None or ctx.finite
-        if not kernel_or_fused or torch.is_grad_enabled() or _is_batched(grad):
-            grad_x, grad_alpha = _backward(*tensors, ctx.base, ctx.gate)
-        elif ctx.kernel is None or not _native.usable(grad, alpha):
-            backward = _fused.backward if ctx.finite else _backward
-            grad_x, grad_alpha = backward(*tensors, ctx.base, ctx.gate)
-        elif ctx.finite:
-            grad_x, grad_alpha = _native.backward(*tensors, ctx.kernel)
-        else:
-            grad_x, grad_alpha = _backward_with_limits(*tensors, ctx.base, ctx.gate, ctx.kernel)
+        written_out = ctx.native or ctx.finite
+        plain = not written_out or torch.is_grad_enabled() or _is_batched(grad)
+        if not plain and ctx.native and _native.usable(grad, alpha):
+            backward = _native.backward if ctx.finite else _backward_with_limits
+            return *backward(grad, x, alpha, ctx.base, ctx.gate), None, None
+        backward = _backward if plain or not ctx.finite else _fused.backward
+        dtype = _compute_dtype(x)
+        grad_x, grad_alpha = backward(grad.to(dtype), x.to(dtype), alpha.to(dtype), ctx.base, ctx.gate)
         return grad_x.to(x.dtype), grad_alpha.to(alpha.dtype), None, None
 
 
@@ -76,12 +71,10 @@ def _with_limits(y: Tensor, x: Tensor, alpha: Tensor, base: Base, gate: Gate) ->
     return y
 
 
-def _backward_with_limits(
-    grad: Tensor, x: Tensor, alpha: Tensor, base: Base, gate: Gate, kernel: native.Function
-) -> tuple[Tensor, Tensor]:
+def _backward_with_limits(grad: Tensor, x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> tuple[Tensor, Tensor]:
     """The native gradients for an x that is not finite everywhere: what is there changes no other element's bits."""
     there = ~x.isfinite()
-    grad_x, grad_alpha = _native.backward(grad.masked_fill(there, 0), x.masked_fill(there, 0), alpha, kernel)
+    grad_x, grad_alpha = _native.backward(grad.masked_fill(there, 0), x.masked_fill(there, 0), alpha, base, gate)
     grad_x[there], to_alpha = _gradients(grad[there], x[there], alpha.expand_as(x)[there], base, gate)
     return grad_x, grad_alpha + torch.zeros_like(x).masked_scatter_(there, to_alpha).sum_to_size(alpha.shape)
 

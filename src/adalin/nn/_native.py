@@ -59,14 +59,19 @@ def kernel(base: Base, gate: Gate) -> native.Function | None:
 
 def usable(x: Tensor, alpha: Tensor) -> bool:
     """Two plain eager float32 tensors with memory of their own, on the CPU."""
-    if torch.compiler.is_compiling() or x.dtype != torch.float32 or x.numel() == 0:
+    if torch.compiler.is_compiling() or not _is_plain(x) or not _is_plain(alpha):
         return False
-    plain = type(x) in (Tensor, torch.nn.Parameter) and type(alpha) in (Tensor, torch.nn.Parameter)
-    in_memory = x.device.type == alpha.device.type == "cpu" and x.layout == torch.strided
-    return plain and in_memory and not (x.is_neg() or x._is_zerotensor()) and x.data_ptr() % 4 == 0
+    if x.numel() == 0 or x.layout is not torch.strided or x.is_neg():
+        return False
+    address = x.data_ptr()
+    return address != 0 and address % 4 == 0
 
 
-def forward(x: Tensor, alpha: Tensor, function: native.Function) -> tuple[Tensor | None, bool]:
+def _is_plain(x: Tensor) -> bool:
+    return (type(x) is Tensor or type(x) is torch.nn.Parameter) and x.dtype is torch.float32 and x.is_cpu
+
+
+def forward(x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> tuple[Tensor | None, bool]:
     """f(x), and whether all of x is finite: where it is not, f is not right.
 
     None where all alphas are 0, and where a mode of torch's makes tensors without memory.
@@ -75,18 +80,24 @@ def forward(x: Tensor, alpha: Tensor, function: native.Function) -> tuple[Tensor
     y = torch.empty_like(x)
     if type(y) is not Tensor:
         return None, False
-    outcome = native.adalin_forward(function, x, alpha.contiguous(), y, _layout(x, alpha))
+    outcome = native.adalin_forward(_kernel_of(base, gate), x, alpha.contiguous(), y, _layout(x, alpha))
     return None if outcome == native.Outcome.ZERO else y, outcome == native.Outcome.FINITE
 
 
-def backward(grad: Tensor, x: Tensor, alpha: Tensor, function: native.Function) -> tuple[Tensor, Tensor]:
+def backward(grad: Tensor, x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> tuple[Tensor, Tensor]:
     """The gradients for a finite x and for alpha."""
     x, alpha = _dense(x), alpha.contiguous()
     if grad.stride() != x.stride():
         grad = torch.empty_like(x).copy_(grad)
     grad_x, grad_alpha = torch.empty_like(x), torch.empty_like(alpha)
-    native.adalin_backward(function, x, alpha, grad, grad_x, grad_alpha, _layout(x, alpha))
+    native.adalin_backward(_kernel_of(base, gate), x, alpha, grad, grad_x, grad_alpha, _layout(x, alpha))
     return grad_x, grad_alpha
+
+
+def _kernel_of(base: Base, gate: Gate) -> native.Function:
+    found = kernel(base, gate)
+    assert found is not None, "the caller looks first"
+    return found
 
 
 def _dense(x: Tensor) -> Tensor:
