@@ -12,9 +12,7 @@ from torch import nn
 
 from adalin import AdaLin, bases, native
 from adalin.native import _layer, _library
-from adalin.nn import _native
-from adalin.nn._bases import make_base
-from adalin.nn._gates import GATES
+from adalin.nn import GATES, _native, make_base
 
 pytestmark = pytest.mark.skipif(native.isa() is None, reason="no native kernels here")
 
@@ -62,7 +60,7 @@ def test_kernels_equal_the_plain_loop(base, gate, shape, seed):
     alpha = torch.rand(shape[1], generator=generator) + 0.1
     y, grad_x, grad_alpha = (torch.full_like(like, math.nan) for like in (x, x, alpha))
     made = make_base(base)
-    function = _native.kernel(made, GATES[gate])
+    function = _native.kernel(made, GATES.get(gate))
     assert native.adalin_forward(function, x, alpha, y, shape) == native.Outcome.FINITE
     native.adalin_backward(function, x, alpha, grad, grad_x, grad_alpha, shape)
     expected = plain_loop(made, gate, x.tolist(), alpha.tolist(), grad.tolist(), shape)
@@ -233,7 +231,7 @@ def test_one_negative_zero_among_the_alphas_is_no_trouble():
 )
 def test_a_tensor_that_a_kernel_cannot_take_gets_one_line(change, message):
     tensors = {"x": torch.zeros(4, 3), "alpha": torch.ones(3), "y": torch.zeros(4, 3)} | change
-    function = _native.kernel(make_base("tanh"), GATES["cosine"])
+    function = _native.kernel(make_base("tanh"), GATES.get("cosine"))
     with pytest.raises(ValueError, match=re.escape(message)) as error:
         native.adalin_forward(function, *tensors.values(), (4, 3, 1))
     assert "\n" not in str(error.value)

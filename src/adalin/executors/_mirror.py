@@ -99,6 +99,7 @@ def copy_run(source: Path, target: Path) -> None:
         for name, data in (*contents.items(), *pieces.items(), *checkpoints.items()):
             path = target / name
             if not (path.exists() and path.read_bytes() == data):
+                RunFolder(target).check_lock()
                 # One name for all, so that a copy which is killed leaves no more than one of them behind.
                 write_atomically(path, data, temporary=target / "copy.tmp")
         kept |= {path.name for path in source.iterdir()}

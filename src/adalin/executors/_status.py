@@ -199,9 +199,8 @@ class StatusReader:
 def _is_running(folder: RunFolder, look: SavedState, checkpoint_seconds: float) -> bool:
     if folder.held_by() is not None:
         return True
-    with suppress(OSError):
-        if (folder.path / "lock").read_text().strip().endswith(f" {socket.gethostname()}"):
-            return False  # it was last held here, where we would see it
+    if folder.last_held_by() == socket.gethostname():
+        return False  # we would see it
     # Locks of other machines are not visible on every file system. Something is written at every checkpoint.
     changed = max((when for _, when in look.seal), default=0) / 1e9
     return look.state != "stopped" and time.time() - changed < 2 * checkpoint_seconds + 30

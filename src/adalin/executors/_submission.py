@@ -35,6 +35,8 @@ CONTENT = Schema(
     }
 )
 """What a submission's file has."""
+MOST_BYTES = 1 << 28
+"""Size of the largest submission; one of 100,000 runs has 40 MB."""
 HEARTBEAT_SECONDS = 5.0
 """Pause between signs of life."""
 SILENT_SECONDS = 60.0
@@ -90,7 +92,7 @@ class Submission:
         found = []
         for path in sorted((out / FOLDER).glob("*/submission.json")):
             with suppress(RunFolderError):  # one that is being deleted, is damaged, or is not ours
-                found.append(cls(path.parent, **read_json(path, CONTENT)))
+                found.append(cls(path.parent, **read_json(path, CONTENT, most_bytes=MOST_BYTES)))
         return found
 
     @property

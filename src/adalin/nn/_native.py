@@ -45,7 +45,7 @@ Layout = tuple[int, int, int]
 @lru_cache
 def kernel(base: Base, gate: Gate) -> native.Function | None:
     """The native kernel for a base with a gate, or None: no native library, or not built in."""
-    name = next((name for name, known in GATES.items() if known is gate), None)
+    name = next((name for name, known in GATES.listing().items() if known is gate), None)
     if base.arguments is None or name is None or not AVAILABLE:
         return None
     try:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from adalin import __version__
+from adalin import __version__, native
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -33,6 +33,7 @@ def made_with(
         "machine": {
             "cpu": _cpu(),
             "instructions": torch.backends.cpu.get_cpu_capability(),
+            "kernels": native.isa() or "none",
             "cores": os.cpu_count(),
             "system": platform.system(),
             "threads": threads,
