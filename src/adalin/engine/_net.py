@@ -1,0 +1,112 @@
+"""What the learner needs of a network: outputs, gradients and training steps, whoever computes them."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from adalin.engine._gram import Gram
+from adalin.optim import Optimizer
+from adalin.streams import Task
+from adalin.structure import Network
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """What training steps gave, up to the first one whose outputs are not finite, which is not made."""
+
+    correct: Tensor
+    """Right answers in each batch before its update, int64 (steps,)."""
+    losses: Tensor
+    """Mean cross-entropy of each batch before its update, float64 (steps,)."""
+    diverged: bool = False
+    """Whether the next step's outputs were not finite."""
+
+    def __len__(self) -> int:
+        return len(self.correct)
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Steps]") -> "Steps":
+        """Steps that were made one part after the other."""
+        correct, losses = ([getattr(part, name) for part in parts] for name in ("correct", "losses"))
+        return cls(torch.cat(correct), torch.cat(losses), parts[-1].diverged)
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """What follows the gradients in a step: weights are scaled, and an optimiser moves everything."""
+
+    optimizer: Optimizer
+    """What moves the parameters."""
+    state: Mapping[str, Tensor]
+    """Its memory, which it changes in place."""
+    lr: float
+    """Learning rate of these steps."""
+    shrink: float = 1.0
+    """Number that all weights but alphas and norms are multiplied with before the optimiser's step, as L2 does it."""
+
+    def __call__(self, net: "Net") -> None:
+        """Do it, with gradients in place."""
+        if self.shrink != 1.0:
+            for part in net.parts:
+                if part.is_weight:
+                    part.value.mul_(self.shrink)
+        self.optimizer.step(net.parts, self.state, self.lr)
+
+
+class Net(Network):
+    """A network, and what computes it: the whole interface between training and the engines."""
+
+    engine: ClassVar[str]
+    """Name of what computes it: "native" or "module"."""
+
+    @abstractmethod
+    def start_task(self, task: int, data: Task, gram: Gram | None = None) -> None:
+        """Take the images and labels that the following steps find by their index.
+
+        With a Gram matrix of the images a network may train its first layer by its outputs until `end_task`; the
+        learner gives one only where every update is the gradient times a number, or scales all weights.
+        """
+
+    def end_task(self) -> None:  # noqa: B027, most have nothing to do
+        """Bring the parameters up to date, if a Gram matrix has stood for some of them."""
+
+    @abstractmethod
+    def forward(self, x: Tensor) -> Tensor:
+        """Outputs for a batch; `backward` may follow."""
+
+    @abstractmethod
+    def backward(self, grad: Tensor) -> None:
+        """Put the gradients into `parts`, given that for the outputs of the last `forward`."""
+
+    @abstractmethod
+    def input_gradient(self, grad: Tensor) -> Tensor:
+        """The gradient for the inputs of the last `forward`, given that for its outputs; `parts` stay as they are."""
+
+    @abstractmethod
+    def compute_gradients(self, rows: Tensor, step: int) -> Steps:
+        """Put the gradients of the mean cross-entropy of some images into `parts`; gives one step, or none if diverged."""
+
+    def train_steps(self, order: Tensor, batch_size: int, first_step: int, update: "Update") -> Steps:
+        """One step for each batch of the images in this order; the last batch may be smaller.
+
+        This is what it means; a native network does it in one call where `update` allows.
+        """
+        made: list[Steps] = []
+        for step, rows in enumerate(order.split(batch_size), first_step):
+            made.append(self.compute_gradients(rows, step))
+            if made[-1].diverged:
+                break
+            update(self)
+        return Steps.joined(made)
+
+    @abstractmethod
+    def state(self) -> dict[str, Tensor]:
+        """Copies of all that `restore` needs beside the parameters, on the CPU: buffers, and what `parts` do not show."""
+
+    @abstractmethod
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from what `state` gave, after the parameters have been written."""

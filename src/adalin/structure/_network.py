@@ -1,0 +1,47 @@
+"""What optimisers, methods and metrics may see of a network, whoever trains it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some of a network's numbers as one tensor, for what treats each number alone: optimisers, decay, noise.
+
+    A native network has two, all weights and all the rest, with zeros between them; another has one per parameter.
+    """
+
+    name: str
+    """Name, for the tensors that an optimiser keeps beside it."""
+    value: Tensor
+    """The numbers themselves: what is written here, the network computes with."""
+    grad: Tensor
+    """Their gradient, 0 where `value` is padding."""
+    is_weight: bool
+    """Whether weight decay and rules concern it: weights and biases, but neither alphas nor what norms learn."""
+
+
+class Network(ABC):
+    """One network: an ordinary module whose parameters are up to date at any time."""
+
+    model: nn.Module
+    """The network. Its parameters are those that are trained, not copies."""
+    parts: Sequence[Part]
+    """All its trained numbers."""
+
+    @property
+    def params(self) -> Mapping[str, Tensor]:
+        """Trained parameters by torch's names, in torch's layouts; one that layers share is there once."""
+        return self.named([part.value for part in self.parts])
+
+    @property
+    def grads(self) -> Mapping[str, Tensor]:
+        """Their gradients, likewise."""
+        return self.named([part.grad for part in self.parts])
+
+    @abstractmethod
+    def named(self, values: Sequence[Tensor]) -> Mapping[str, Tensor]:
+        """Tensors with the layout of `parts` (gradients, moments, noise) as views, by the parameters' names."""
