@@ -71,7 +71,7 @@ class Net(Network):
         learner gives one only where every update is the gradient times a number, or scales all weights.
         """
 
-    def end_task(self) -> None:  # noqa: B027, most have nothing to do
+    def end_task(self) -> None:
         """Bring the parameters up to date, if a Gram matrix has stood for some of them."""
 
     @abstractmethod
@@ -88,7 +88,7 @@ class Net(Network):
 
     @abstractmethod
     def compute_gradients(self, rows: Tensor, step: int) -> Steps:
-        """Put the gradients of the mean cross-entropy of some images into `parts`; gives one step, or none if diverged."""
+        """Put the gradients of some images' mean cross-entropy into `parts`; gives one step, or none if diverged."""
 
     def train_steps(self, order: Tensor, batch_size: int, first_step: int, update: "Update") -> Steps:
         """One step for each batch of the images in this order; the last batch may be smaller.
@@ -105,7 +105,7 @@ class Net(Network):
 
     @abstractmethod
     def state(self) -> dict[str, Tensor]:
-        """Copies of all that `restore` needs beside the parameters, on the CPU: buffers, and what `parts` do not show."""
+        """Copies, on the CPU, of all that `restore` needs beside the parameters: buffers, what `parts` do not show."""
 
     @abstractmethod
     def restore(self, state: Mapping[str, Tensor]) -> None:
