@@ -1,5 +1,6 @@
-"""What a network is made of, as optimisers, methods and metrics see it."""
+"""What a network consists of, whoever trains it."""
 
 from adalin.structure._network import Network, Part
+from adalin.structure._units import Edge, Units
 
-__all__ = ["Network", "Part"]
+__all__ = ["Edge", "Network", "Part", "Units"]

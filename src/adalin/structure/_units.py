@@ -1,0 +1,56 @@
+"""A hidden layer of any model: which numbers make its units, and which read them."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Those numbers of a parameter that belong to the units of one layer.
+
+    Along `axis`, from `start`, they lie as (copies, units, repeat): CReLU gives two copies of all units, and a linear
+    layer behind an image reads `repeat` places of each channel.
+    """
+
+    parameter: str
+    """Name of the parameter in the model."""
+    axis: int = 0
+    """Axis along which the units lie."""
+    start: int = 0
+    """Index of the first unit's first number: not 0 behind a concatenation."""
+    copies: int = 1
+    """How often all units follow each other."""
+    repeat: int = 1
+    """How many neighbouring numbers belong to one unit."""
+
+    def of(self, value: Tensor, width: int) -> Tensor:
+        """Those numbers of a tensor with the parameter's shape, (units, copies, repeat, ...), as a view."""
+        own = value.movedim(self.axis, 0)[self.start : self.start + self.copies * width * self.repeat]
+        return own.unflatten(0, (self.copies, width, self.repeat)).transpose(0, 1)
+
+
+@dataclass(frozen=True)
+class Units:
+    """One hidden layer, seen from its activation."""
+
+    name: str
+    """Path of the activation in the model."""
+    width: int
+    """Number of units."""
+    axis: int
+    """Axis of the units in what the activation takes and gives."""
+    incoming: tuple[Edge, ...]
+    """Weights whose products are summed into the units."""
+    biases: tuple[Edge, ...] = ()
+    """Biases of the layers that `incoming` belong to."""
+    gains: tuple[Edge, ...] = ()
+    """Factors of norms between these layers and the activation; 1 in a new network."""
+    shifts: tuple[Edge, ...] = ()
+    """What these norms add; 0 in a new network."""
+    alphas: tuple[Edge, ...] = ()
+    """What the activation learns, where each unit has its own."""
+    outgoing: tuple[Edge, ...] = ()
+    """Weights that read the units' outputs."""
+    entangled: str = ""
+    """Reason why a unit cannot be replaced by itself, such as a residual sum; empty where it can."""
