@@ -71,6 +71,10 @@ def test_a_plan_of_sac_tells_its_cost(adalin):
         (("run", "sac", "--env", "Pendulum-v1", "--methods", "l2"), "SAC takes activations only, not 'l2'"),
         (("run", "sac", "--env", "Pendulum-v1", "--tau", "2"), "tau must be a number above 0 and at most 1"),
         (
+            ("run", "sac", "--env", "Pendulum-v1", "--steps", "5000"),
+            "learning-starts must be less than the 5,000 steps, not 5,000: an agent that never learns is no result",
+        ),
+        (
             ("run", "random-label-mnist", "--replay-ratio", "2"),
             "--replay-ratio is for sac benchmarks, not for random-label-mnist",
         ),

@@ -44,6 +44,32 @@ def test_status_of_finished_runs_is_printed_for_people_and_for_scripts(adalin):
     )
 
 
+@pytest.mark.parametrize("damage", ["rows.jsonl", "checkpoint"])
+def test_a_run_that_was_damaged_is_named_and_the_others_are_counted(damage, adalin):
+    adalin(*RUN, "--tasks", "2", "--workers", "1")
+    folder = RunFolder.find(Path("runs"))[0].path
+    for path in folder.glob(f"{damage}*"):
+        path.write_bytes(path.read_bytes().replace(b":", b";", 1))
+    for command in ("status", "watch"):
+        code, out, err = adalin(command)
+        assert (code, err) == (1, "")
+        assert "3 done, 1 failed" in out
+        assert f"failed: {folder.relative_to('runs')}: " in out
+        assert "delete the folder to start the run anew" in " ".join(out.split())
+
+
+def test_a_run_that_is_damaged_while_somebody_watches_is_named_and_goes_on_when_it_is_mended(tmp_path):
+    work, reader = make_work(tmp_path, workers=1), StatusReader(tmp_path)
+    Local().train(work, Notes())
+    assert reader.read().counts["done"] == 4
+    rows = tmp_path / work.runs[0].folder / "rows.jsonl"
+    intact = rows.read_bytes()
+    rows.unlink()
+    assert reader.read().counts["failed"] == 1
+    rows.write_bytes(intact)
+    assert reader.read().counts["done"] == 4
+
+
 def test_the_status_of_a_part_of_the_runs_and_of_folders_above_is_told_too(tmp_path):
     work = make_work(tmp_path / "runs", workers=1)
     submission = Submission.start(work, "local", 0)

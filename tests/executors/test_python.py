@@ -27,13 +27,28 @@ def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"methods": "baseline"}, "^methods are a list, not 'baseline'$"),
         ({"epoch": 3}, r"there is no setting 'epoch' \(did you mean 'epochs'\?\)"),
         ({"workers": 0}, "^workers must be a whole number of at least 1, not 0$"),
+        ({"workers": 1.5}, "^workers must be a whole number of at least 1, not 1.5$"),
+        ({"workers": None}, "^workers must be a whole number of at least 1, not None$"),
         ({"seeds": [0.5]}, "^seed must be a whole number of at least 0, not 0.5$"),
+        ({"seeds": 3}, "^seeds are a list, not 3$"),
+        ({"seeds": iter([3])}, "^seeds are a list, not <list_iterator"),
+        ({"methods": None}, "^methods are a list, not None$"),
+        ({"methods": [5]}, r"^a method is a text such as 'adalin\+l2', not 5$"),
+        ({"benchmark": None}, "^a benchmark is given by its name, not as None$"),
+        ({"out": None}, "^out must be a folder, not None$"),
+        ({"out": ""}, "^out must be a folder, not ''$"),
+        ({"out": b"runs"}, "^out must be a folder, not b'runs'$"),
+        ({"data": 5}, "^data must be a folder, or 'bundled', not 5$"),
+        ({"hardware": "cuda"}, r"^hardware must be a Hardware, such as Hardware\('cuda'\), not 'cuda'$"),
+        ({"lr": 1e-320}, r"^lr must be a number from 1.2e-38 to 3e\+38, not 1e-320$"),
+        ({"tasks": 10**12}, "^tasks must be a whole number of at most 1,000,000, not 1000000000000$"),
     ],
+    ids=str,
 )
 def test_mistakes_in_a_call_are_told_in_one_line(arguments, message, tmp_path):
-    call = {"methods": ["baseline"], "seeds": [3], "out": tmp_path / "out", "tasks": 1, "epochs": 1, "images": 16}
-    with pytest.raises(ValueError, match=message):
-        run("random-label-mnist", **call | arguments)
+    call = {"benchmark": "random-label-mnist", "methods": ["baseline"], "seeds": [3], "out": tmp_path / "out"}
+    with pytest.raises((ValueError, TypeError), match=message):
+        run(**call | {"tasks": 1, "epochs": 1, "images": 16} | arguments)
     assert not (tmp_path / "out").exists()
 
 

@@ -429,6 +429,19 @@ def test_a_link_stays_a_link_and_a_file_keeps_its_mode(tmp_path: Path) -> None:
     assert target.stat().st_mode & 0o777 == 0o640
 
 
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_a_path_that_is_no_utf8_is_written_and_read(ending: str, tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    folder.mkdir()
+    path = folder / f"all.{ending}"
+    write_results([make_result()], path)
+    if ending == "parquet":
+        ((result,), problems) = read_results(path)
+        assert_same(result, make_result())
+        assert problems == []
+    assert list(folder.iterdir()) == [path]
+
+
 @pytest.mark.parametrize("name", ["=cmd()", "+1", "-1", "@sum", "\tx", "\rx"])
 def test_no_cell_of_a_csv_is_a_formula(tmp_path: Path, name: str) -> None:
     run = with_accuracies([0.5]).run

@@ -50,6 +50,8 @@ def where(folder: str | Path | None = None) -> Location:
 def choose_folder(folder: str | Path | None) -> tuple[Path, str]:
     """The folder given, else $ADALIN_DATA, else the user's cache; and which of these it is."""
     if folder is not None:
+        if not isinstance(folder, str | Path):
+            raise DataError(f"data must be a folder, or {BUNDLED!r}, not {folder!r}")
         return _expanded(folder), "as given"
     if os.environ.get("ADALIN_DATA"):
         return _expanded(os.environ["ADALIN_DATA"]), "$ADALIN_DATA"

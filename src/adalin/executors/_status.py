@@ -5,7 +5,7 @@ import socket
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +100,8 @@ class SavedState:
     """Names and times of its files, which change whenever a file does."""
     position: Position = START
     """Position of its last checkpoint, its start without one."""
+    problem: str = ""
+    """Damage because of which nothing newer can be read."""
 
     @property
     def finished(self) -> bool:
@@ -109,18 +111,19 @@ class SavedState:
 
 def look_at(path: Path, run: Run[Any], before: SavedState | None = None) -> SavedState:
     """Read a run's rows and position; what was seen before is returned if nothing has changed."""
-    seal = _seal(path)
+    seal, folder = _seal(path), RunFolder(path)
     if before is not None and before.seal == seal:
         return before
-    folder = RunFolder(path)
     try:
         saved = folder.snapshot()
         found = saved.position
         if found is not None and run.state_at(Position.read(found)) in ENDED:  # nobody will look again: is it intact?
             checkpoint = folder.load(lambda message: None)
             found = None if checkpoint is None else checkpoint.position
-    except RunFolderError:  # whoever trains it says what is wrong
-        return before or SavedState([], 0, "new", seal)
+    except RunFolderError as error:
+        if not folder.exists:  # it has not begun
+            return SavedState([], 0, "new", seal)
+        return replace(before or SavedState([], 0, "new", seal), problem=str(error))
     position, rows = None if found is None else Position.read(found), saved.rows
     if position is None:
         return SavedState(rows, 0, "new", seal)
@@ -184,7 +187,9 @@ class StatusReader:
         waits = submission is not None and not submission.over
         if submission is not None and submission.executor != "slurm":  # whose jobs go on without their command
             waits = waits and not submission.silent
-        if look.finished:
+        if look.problem and RunFolder(path).held_by() is None:  # else it may be mended at this moment
+            state, message = "failed", look.problem
+        elif look.finished:
             state = look.state
         elif message and RunFolder(path).held_by() is None:  # else somebody has begun again since
             state = "failed"

@@ -70,9 +70,9 @@ def write_results(results: Sequence[Result], path: Path, *, per_neuron: Sequence
         for result in results
     ]
     metadata = {"sha256": _content_hash(_records(table), entries), "runs": entries}
-    with replaced(path) as unfinished:
+    with replaced(path) as unfinished, unfinished.open("wb") as file:  # pyarrow opens no path that is not UTF-8
         table = table.replace_schema_metadata({"adalin": json.dumps(metadata)})
-        pq.write_table(table, unfinished, compression="zstd", write_page_checksum=True)
+        pq.write_table(table, file, compression="zstd", write_page_checksum=True)
 
 
 def read_archive(path: Path) -> tuple[list[Result], list[str]]:
@@ -81,7 +81,8 @@ def read_archive(path: Path) -> tuple[list[Result], list[str]]:
     Raises ValueError if that is the file itself.
     """
     try:
-        table = pq.read_table(path, page_checksum_verification=True)
+        with path.open("rb") as file:
+            table = pq.read_table(file, page_checksum_verification=True)
         records = _records(table)
         entries = _entries(table.schema.metadata or {}, records)
         rows: dict[int, list[dict[str, Any]]] = {number: [] for number in range(len(entries))}
