@@ -12,3 +12,10 @@ def forget_later(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(registry, "_entries", dict(registry._entries))
         monkeypatch.setattr(registry, "version", registry.version)
     monkeypatch.setattr(_activations, "_CLASSES", _activations._CLASSES.copy())
+
+
+def forget_all(what: str) -> None:
+    """Empty a registry, after `forget_later`."""
+    for registry in _registry.registries:
+        if registry.what == what:
+            registry._entries.clear()

@@ -23,6 +23,7 @@ from adalin.methods import methods
 from adalin.metrics import metrics
 from adalin.models import models
 from adalin.streams import benchmarks
+from noun_phrases import is_noun_phrase
 
 ROOT = Path(__file__).parent.parent
 # What is public in adalin.nn is a name of adalin; the command line is no API.
@@ -92,6 +93,15 @@ def test_a_public_symbol_has_a_docstring_of_its_own(package, name):
     assert [key for key, text in docstrings.items() if not text or text.startswith(f"{key}(")] == []
     # mkdocstrings knows this section in the plural.
     assert [key for key, text in docstrings.items() if re.search(r"^ *Example:", text, re.MULTILINE)] == []
+
+
+CLASSES = {cls for package, name in SYMBOLS if inspect.isclass(cls := getattr(import_module(package), name))}
+FIELDS = {field: text for cls in CLASSES for field, text in field_docstrings(cls).items()}
+
+
+@pytest.mark.parametrize("field", sorted(FIELDS))
+def test_the_docstring_of_a_public_field_is_a_noun_phrase_that_stands_alone(field):
+    assert is_noun_phrase(re.sub(r'[:;] "[^"]*"\.$', ".", FIELDS[field]))
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -60,6 +60,27 @@ def test_no_room_imports_private_names_of_another(module):
     assert private_imports(module, room_of(module)) == []
 
 
+TESTS = Path(__file__).parent
+ROOMS_OF_TESTS = {"native": ("native", "nn")}  # where the layer meets its kernels
+
+
+def private_names_of_others(path: Path) -> list[str]:
+    """The private names of rooms other than its own that a test imports."""
+    room = path.relative_to(TESTS).parts[0]
+    own = ROOMS_OF_TESTS.get(room, (room,))
+    found = []
+    for target in imports_of(ast.parse(path.read_text("utf-8"))):
+        names = target.replace(":", ".").split(".")[1:]
+        if room_of(target.partition(":")[0]) not in ("", *own) and any(name.startswith("_") for name in names):
+            found.append(target)
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(TESTS.glob("*/**/*.py")), ids=lambda path: str(path.relative_to(TESTS)))
+def test_tests_reach_into_their_own_room_only(path: Path):
+    assert private_names_of_others(path) == []
+
+
 def check_acyclic(graph: dict[str, set[str]]) -> None:
     try:
         TopologicalSorter(graph).prepare()
@@ -81,6 +102,19 @@ def test_rooms_import_each_other_one_way():
 def test_modules_of_a_room_have_no_import_cycle(room):
     inside = {module for module in MODULES if room_of(module) == room}
     check_acyclic({module: {target.partition(":")[0] for target in IMPORTS[module]} & inside for module in inside})
+
+
+NAMED_TWICE = {"Base", "Network"}
+"""Classes that have a namesake: a base and its number in the kernels, and networks as three rooms see them."""
+
+
+def test_no_two_classes_have_one_name():
+    places = defaultdict(list)
+    for module, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(module)
+    assert {name: found for name, found in places.items() if len(found) > 1 and name not in NAMED_TWICE} == {}
 
 
 def test_a_cycle_inside_functions_is_found():

@@ -14,9 +14,9 @@ class Hardware:
     """A device and how to use it. Numbers differ a little between devices and with `compile`; the manifest has both."""
 
     device: str = "cpu"
-    """As torch names it: "cpu", "cuda", "cuda:1"."""
+    """Name of the device, as torch has it: "cpu", "cuda", "cuda:1"."""
     compile: bool = False
-    """Through torch.compile."""
+    """Whether networks are compiled by torch.compile."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"cpu|cuda(:\d+)?", self.device):

@@ -11,7 +11,7 @@ import pytest
 from adalin.cli import main
 from adalin.report import write_results
 from adalin.runs import RunFolder
-from adalin.studies._publish import MARKS, VERDICTS
+from adalin.studies import MARKS, VERDICTS
 from made_results import make_result, with_accuracies
 
 RUN = (

@@ -17,6 +17,7 @@ from adalin.engine import presets
 from adalin.models import models
 from adalin.runs import kinds, read_run
 from adalin.settings import SACSettings, Settings, SupervisedSettings, specifications
+from noun_phrases import is_noun_phrase
 
 GIVEN: dict[type[Settings], dict[str, Any]] = {
     SupervisedSettings: {"tasks": 10, "epochs": 2, "batch_size": 16, "lr": 0.01, "images": 1_200},
@@ -26,8 +27,6 @@ EVERY = [(settings, name) for settings in GIVEN for name in specifications(setti
 IDS = [f"{settings.__name__}.{name}" for settings, name in EVERY]
 
 every_setting = pytest.mark.parametrize(("settings", "name"), EVERY, ids=IDS)
-
-FRAGMENTS = ("As", "At", "By", "How", "If", "In", "Is", "Of", "Or", "Per", "That", "Those", "What", "Where", "With")
 
 
 def make(settings: type[Settings], **changes: Any) -> Settings:
@@ -70,16 +69,9 @@ def test_the_settings_of_every_kind_are_tested_here(kind: str) -> None:
     assert kinds.get(kind).settings in GIVEN
 
 
-def is_noun_phrase(text: str) -> bool:
-    """As far as a beginning shows it."""
-    return text.partition(" ")[0] not in FRAGMENTS
-
-
 @every_setting
 def test_every_setting_is_documented_by_a_noun_phrase_that_stands_alone(settings: type[Settings], name: str) -> None:
     text = docs_of(settings)[name]
-    assert text.endswith(".")
-    assert text[0].isupper()
     assert is_noun_phrase(text), text
 
 

@@ -12,7 +12,7 @@ from adalin.report import Summary, summarise
 from adalin.streams import benchmarks
 from adalin.studies import CLAIMS, judge_claims
 from adalin.studies._alpha_checks import Overhead
-from adalin.studies._checks import Plasticity
+from adalin.studies._checks import PlasticityCheck
 from adalin.studies._evidence import MissingError, PaperRuns
 from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, SWEEP_SEEDS, hyper_parameters
 from adalin.studies._recipes import BUDGETS
@@ -131,7 +131,7 @@ def judge(claim, *args, **kwargs):
 
 
 def judge_plasticity(*entries, benchmark=RL_MNIST, method="adalin", kept=True):
-    return Plasticity(benchmark, method, kept).judge(PaperRuns(entries))
+    return PlasticityCheck(benchmark, method, kept).judge(PaperRuns(entries))
 
 
 def test_every_claim_is_there_once_and_can_be_judged_without_any_runs():

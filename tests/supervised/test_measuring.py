@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from adalin.metrics import Probe, register_metric
-from adalin.metrics._registry import METRICS
-from registries import forget_later
+from registries import forget_all, forget_later
 from tiny_runs import define, train
 
 
@@ -30,7 +29,7 @@ def test_metrics_that_draw_random_numbers_change_no_weights(
         forget_later(patch)
         register_metric("draw", "draws")(draw)
         with_draws = train(runs, tmp_path / "with draws")
-        METRICS._entries.clear()
+        forget_all("metric")
         without = train(runs, tmp_path / "without")
 
     def weights(outcomes: dict[Any, dict[str, Any]]) -> list[dict[str, Any]]:

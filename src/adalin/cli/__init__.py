@@ -12,28 +12,28 @@ try:
 except ImportError as missing:
     sys.exit(f"adalin: the command line needs {missing.name}: pip install 'adalin[lab]'")
 
-from adalin.cli._data import Data
-from adalin.cli._look import Export, Import, List, Report, Show
+from adalin.cli._data import DataCommand
+from adalin.cli._look import ExportCommand, ImportCommand, ListCommand, ReportCommand, ShowCommand
 from adalin.cli._parse import parse
-from adalin.cli._run import Demo, Plan, Run
+from adalin.cli._run import DemoCommand, PlanCommand, RunCommand
 from adalin.cli._shared import Output, complain, discard_output
-from adalin.cli._studies import Reproduce, Sweep
-from adalin.cli._watch import Status, Watch
+from adalin.cli._studies import ReproduceCommand, SweepCommand
+from adalin.cli._watch import StatusCommand, WatchCommand
 
 COMMANDS = {
-    "demo": Demo,
-    "run": Run,
-    "plan": Plan,
-    "show": Show,
-    "watch": Watch,
-    "status": Status,
-    "list": List,
-    "reproduce": Reproduce,
-    "sweep": Sweep,
-    "report": Report,
-    "export": Export,
-    "import": Import,
-    "data": Data,
+    "demo": DemoCommand,
+    "run": RunCommand,
+    "plan": PlanCommand,
+    "show": ShowCommand,
+    "watch": WatchCommand,
+    "status": StatusCommand,
+    "list": ListCommand,
+    "reproduce": ReproduceCommand,
+    "sweep": SweepCommand,
+    "report": ReportCommand,
+    "export": ExportCommand,
+    "import": ImportCommand,
+    "data": DataCommand,
 }
 
 

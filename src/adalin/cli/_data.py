@@ -15,7 +15,7 @@ ALL: tuple[Name, ...] = ("mnist", "cifar10", "cifar100")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Data:
+class DataCommand:
     """MNIST, CIFAR-10 and CIFAR-100: fetch them, verify them, or tell where they are."""
 
     action: Positional[Literal["fetch", "verify", "where"]]

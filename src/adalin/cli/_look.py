@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Show(WithPlugins, WithPicture):
+class ShowCommand(WithPlugins, WithPicture):
     """The state and the results of the runs in a folder."""
 
     folder: Positional[Path] = Path("runs")
@@ -58,7 +58,7 @@ class Show(WithPlugins, WithPicture):
 
 
 @dataclass(frozen=True, kw_only=True)
-class List(WithPlugins):
+class ListCommand(WithPlugins):
     """Benchmarks, methods, metrics, networks, presets and activations, each with one line and its paper."""
 
     def __call__(self, console: Console) -> int:
@@ -91,7 +91,7 @@ class List(WithPlugins):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Export(WithPlugins):
+class ExportCommand(WithPlugins):
     """The rows of the runs in a folder as one file: Parquet, which `show` and `report` read too, or CSV."""
 
     folder: Positional[Path]
@@ -119,7 +119,7 @@ class Export(WithPlugins):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Import(WithPlugins):
+class ImportCommand(WithPlugins):
     """Recorded runs as folders, so that `run`, `reproduce` and `sweep` train only what is not recorded."""
 
     source: Positional[Path]
@@ -142,7 +142,7 @@ class Import(WithPlugins):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(WithPlugins):
+class ReportCommand(WithPlugins):
     """A page about the runs in a folder: who keeps plasticity where, curves, heat maps, tables, claims, the paper's
     figures."""
 

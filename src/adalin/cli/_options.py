@@ -22,7 +22,7 @@ class Metavar(str):
     """Word for an option's value in the help, where that of its type says too little."""
 
 
-class Group(str):
+class HelpGroup(str):
     """Title of a group of options that `--help-all` shows and `--help` only names."""
 
 
@@ -35,7 +35,7 @@ class Option:
     """Type of its value, or of each of its values; a dataclass for a group of options."""
     is_many: bool
     metadata: tuple[Any, ...]
-    """Marks of its annotation: `Positional`, `Metavar`, `Group`."""
+    """Marks of its annotation: `Positional`, `Metavar`, `HelpGroup`."""
     help: str
 
     @property
@@ -78,7 +78,7 @@ class Option:
     @property
     def group(self) -> str | None:
         """Title of its group, if `--help` leaves that out."""
-        return next((mark for mark in self.metadata if isinstance(mark, Group)), None)
+        return next((mark for mark in self.metadata if isinstance(mark, HelpGroup)), None)
 
     @property
     def for_tyro(self) -> Any:

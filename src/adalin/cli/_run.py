@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional
 
-from adalin.cli._options import Group, Metavar, flag, given
+from adalin.cli._options import HelpGroup, Metavar, flag, given
 from adalin.cli._settings import NetworkOptions, SACOptions, StreamOptions
 from adalin.cli._shared import Output, WithPicture, show
 from adalin.cli._training import Machine, Training
@@ -32,8 +32,8 @@ class Definition(Machine):
     env: str | None = None
     """Environment of gymnasium for sac: Hopper-v4, HalfCheetah-v4, Ant-v4, ..."""
     settings: StreamOptions = field(default_factory=StreamOptions)
-    network: Annotated[NetworkOptions, Group("network and protocol")] = field(default_factory=NetworkOptions)
-    sac: Annotated[SACOptions, Group("sac")] = field(default_factory=SACOptions)
+    network: Annotated[NetworkOptions, HelpGroup("network and protocol")] = field(default_factory=NetworkOptions)
+    sac: Annotated[SACOptions, HelpGroup("sac")] = field(default_factory=SACOptions)
 
     def define(self) -> "Comparison":
         """The runs; what is wrong with any of them is told before the first is trained."""
@@ -69,7 +69,7 @@ class Definition(Machine):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run(Definition, Training, WithPicture):
+class RunCommand(Definition, Training, WithPicture):
     """Train methods on a benchmark, or go on where the same command stopped."""
 
     def __call__(self, console: Output) -> int:
@@ -88,7 +88,7 @@ class Run(Definition, Training, WithPicture):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Demo(WithPicture):
+class DemoCommand(WithPicture):
     """ReLU and Tanh lose plasticity on random-label MNIST, with AdaLin they do not. Bundled digits, minutes."""
 
     tasks: int = 10
@@ -107,7 +107,7 @@ class Demo(WithPicture):
     def __call__(self, console: Output) -> int:
         from adalin.data import BUNDLED
 
-        run = Run(
+        run = RunCommand(
             benchmark="random-label-mnist",
             methods=DEMO_METHODS,
             seeds=self.seeds,
@@ -122,7 +122,7 @@ class Demo(WithPicture):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(Definition):
+class PlanCommand(Definition):
     """What such a `run` would take: steps, time and disk, from a few seconds of training."""
 
     def __call__(self, console: Output) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional
 
-from adalin.cli._options import Group, Metavar, allow, given
+from adalin.cli._options import HelpGroup, Metavar, allow, given
 from adalin.cli._settings import NetworkOptions, SweepOptions
 from adalin.cli._shared import Output, show
 from adalin.cli._training import Training
@@ -25,7 +25,7 @@ WAIT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reproduce(Training):
+class ReproduceCommand(Training):
     """Make a figure or table of the paper: train what it needs, draw it, judge its claims."""
 
     recipe: Positional[str | None] = None
@@ -143,7 +143,7 @@ def _judge(recipe: "Recipe", results: "list[Result]", console: Output) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sweep(Training):
+class SweepCommand(Training):
     """Choose learning rate and batch size as the paper does: a grid on seeds 0-2, the best of it on seeds 3-5."""
 
     benchmark: Positional[str]
@@ -160,7 +160,7 @@ class Sweep(Training):
     trials: int | None = None
     """Number of points that Optuna proposes for each method, on all machines together; 20 by default."""
     settings: SweepOptions = field(default_factory=SweepOptions)
-    network: Annotated[NetworkOptions, Group("network and protocol")] = field(default_factory=NetworkOptions)
+    network: Annotated[NetworkOptions, HelpGroup("network and protocol")] = field(default_factory=NetworkOptions)
 
     def _settings(self) -> dict[str, Any]:
         return given(self.settings) | given(self.network)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from adalin.cli._options import Group, Metavar, changed
+from adalin.cli._options import HelpGroup, Metavar, changed
 from adalin.cli._shared import Output, WithPlugins, complain_of
 
 if TYPE_CHECKING:
@@ -119,8 +119,8 @@ class Training(Machine):
 
     out: Path = Path("runs")
     """Folder of the runs."""
-    execution: Annotated[ExecutionOptions, Group("execution")] = field(default_factory=ExecutionOptions)
-    cluster: Annotated[ClusterOptions, Group("cluster")] = field(default_factory=ClusterOptions)
+    execution: Annotated[ExecutionOptions, HelpGroup("execution")] = field(default_factory=ExecutionOptions)
+    cluster: Annotated[ClusterOptions, HelpGroup("cluster")] = field(default_factory=ClusterOptions)
 
     def prepare(self) -> None:
         """Import plugins, and refuse what is wrong before anything is read."""

@@ -22,7 +22,7 @@ PAUSE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Watch(WithPlugins):
+class WatchCommand(WithPlugins):
     """What the runs in a folder are doing, live, from any machine that sees it. Ctrl-C ends the view, not the runs."""
 
     folder: Positional[Path] = Path("runs")
@@ -54,7 +54,7 @@ class Watch(WithPlugins):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Status(WithPlugins):
+class StatusCommand(WithPlugins):
     """What the runs in a folder are doing, once; the exit code is 1 if some have failed."""
 
     folder: Positional[Path] = Path("runs")

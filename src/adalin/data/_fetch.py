@@ -8,7 +8,7 @@ import pooch
 
 from adalin.data._catalogue import entry_of
 from adalin.data._dataset import DataError
-from adalin.data._load import Report, verify
+from adalin.data._load import CheckedFiles, verify
 from adalin.data._where import BUNDLED, choose_folder
 
 MIRRORS = {
@@ -19,7 +19,7 @@ MIRRORS = {
 """Base addresses, in the order they are tried in."""
 
 
-def fetch(name: str, folder: str | Path | None = None) -> Report:
+def fetch(name: str, folder: str | Path | None = None) -> CheckedFiles:
     """Download a data set into its folder, unless it is there already, and verify it."""
     entry = entry_of(name)
     path, _ = choose_folder(folder)

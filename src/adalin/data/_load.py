@@ -21,7 +21,7 @@ Read = Callable[[str, Files, bool], Dataset]
 
 
 @dataclass(frozen=True)
-class Report:
+class CheckedFiles:
     """Files whose content has been checked."""
 
     name: str
@@ -64,10 +64,10 @@ def load(name: str, folder: str | Path | None = None) -> Dataset:
     return _load(name, folder, _kept)[0]
 
 
-def verify(name: str, folder: str | Path | None = None) -> Report:
+def verify(name: str, folder: str | Path | None = None) -> CheckedFiles:
     """Read a data set anew and say which files it came from."""
     dataset, files = _load(name, folder, _read)
-    return Report(name, dataset.source, dataset.bundled, files, dataset.sha256)
+    return CheckedFiles(name, dataset.source, dataset.bundled, files, dataset.sha256)
 
 
 def _load(name: str, folder: str | Path | None, read: Read) -> tuple[Dataset, Files]:

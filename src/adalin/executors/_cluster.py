@@ -102,7 +102,7 @@ class _Watch:
         self._attempts = Attempts(cluster.retries, cluster.backoff)
         self._going: list[Job] = []
         self._later: dict[Run[Any], float] = {}
-        """When to try them again, each alone: one of a stack may have taken the others along."""
+        """Times at which runs are tried again, each alone: one of a stack may have taken the others along."""
         self._looks = {run: look_at(work.shared / run.folder, run) for run in work.runs}
         self.submission = Submission.start(work, cluster.name, sum(look.steps for look in self._looks.values()))
 

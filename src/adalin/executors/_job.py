@@ -33,7 +33,7 @@ from adalin.runs import (
 )
 
 ERROR = Schema({"run": str, "message": str, "cause?": str})
-"""What a line about a run that went wrong has."""
+"""Fields of a line about a run that went wrong."""
 
 
 @dataclass(frozen=True, eq=False)

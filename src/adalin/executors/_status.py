@@ -147,7 +147,7 @@ class StatusReader:
     def __init__(self, folder: Path) -> None:
         self._folder = folder.absolute()
         self._looks: dict[tuple[Path, int], SavedState] = {}
-        """By folder and tasks, of which more may be wanted later."""
+        """States seen before, by folder and tasks, of which more may be wanted later."""
 
     def read(self) -> Status:
         """The status now."""

@@ -34,7 +34,7 @@ CONTENT = Schema(
         "over": bool,
     }
 )
-"""What a submission's file has."""
+"""Fields of a submission's file."""
 MOST_BYTES = 1 << 28
 """Size of the largest submission; one of 100,000 runs has 40 MB."""
 HEARTBEAT_SECONDS = 5.0

@@ -23,11 +23,11 @@ class Layer:
     module: nn.Module
     """The activation module."""
     positive: Tensor
-    """(units,) share of pre-activations above 0."""
+    """Share of pre-activations above 0, (units,)."""
     mean_abs_output: Tensor
-    """(outputs,) mean |output|; CReLU and DeepFourier have two outputs per unit."""
+    """Mean |output|, (outputs,); CReLU and DeepFourier have two outputs per unit."""
     saturation: Tensor | None
-    """(units,) mean of the gate g(x), or None where the activation has no gate that we know."""
+    """Mean of the gate g(x), (units,), or None where the activation has no gate that we know."""
 
 
 @dataclass

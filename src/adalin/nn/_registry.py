@@ -24,7 +24,7 @@ class ActivationEntry:
     """A registered activation."""
 
     build: Callable[..., nn.Module]
-    """(num_parameters, dim, **options) -> the layer; either of the two may be None."""
+    """Builder of the layer: (num_parameters, dim, **options) -> the layer; either of the two may be None."""
     summary: str
     """One line about it."""
     expansion: int = 1

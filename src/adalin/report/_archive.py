@@ -32,11 +32,11 @@ from adalin.runs import (
 SETTINGS = ("benchmark", "method", "seed", "lr", "batch_size", "epochs")
 """Settings of a run that are columns too, for those who read the file with other tools."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""Begins of a text that a spreadsheet calculates."""
+"""Beginnings of texts that a spreadsheet calculates."""
 ENTRY = Schema({"config": {str: object}, "position": {str: object}, "manifest": {str: object}, "core_seconds": float})
-"""What describes a run in a file's metadata."""
+"""Fields that describe a run in a file's metadata."""
 DAMAGES = (OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
-"""What a damaged file or run may raise, in pyarrow, json or the definition of a run."""
+"""Errors that a damaged file or run may raise, in pyarrow, json or the definition of a run."""
 
 
 def write_results(results: Sequence[Result], path: Path, *, per_neuron: Sequence[str] | None = None) -> None:

@@ -22,7 +22,7 @@ class Summary:
     label: str
     """The method, and those settings that tell it from others it is shown with."""
     results: Sequence[Result]
-    """What has come of its runs, one for each seed."""
+    """Results of its runs, one for each seed."""
 
     @cached_property
     def config(self) -> Mapping[str, Any]:

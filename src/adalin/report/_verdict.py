@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Outcome = Literal["holds", "does not hold", "undecided"]
-"""What results say of a claim."""
+"""Answer of results to a claim."""
 
 
 def all_of(outcomes: Iterable[Outcome]) -> Outcome:
@@ -21,13 +21,13 @@ class Finding:
     """One comparison that a claim rests on."""
 
     statement: str
-    """What should be so: "adalin keeps plasticity on random-label-mnist"."""
+    """Statement that is tested: "adalin keeps plasticity on random-label-mnist"."""
     outcome: Outcome
-    """What the runs say about the statement."""
+    """Answer of the runs to the statement."""
     numbers: str
-    """What was measured, with intervals, and on how much; or what is missing."""
+    """Measured numbers with their intervals, and on how much they rest; or what is missing."""
     smaller: tuple[str, ...] = ()
-    """In what its runs are less than those that the claim was made from: "20 of 250 tasks"."""
+    """Ways in which its runs are less than those that the claim was made from: "20 of 250 tasks"."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Verdict:
     findings: tuple[Finding, ...]
     """The comparisons that it rests on."""
     source: str = "the claim"
-    """Who makes the claim, for people: "the paper"."""
+    """Author of the claim, for people: "the paper"."""
 
     @property
     def outcome(self) -> Outcome:

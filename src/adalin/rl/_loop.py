@@ -60,12 +60,13 @@ class Period:
     """What is counted between two rows."""
 
     returns: list[float] = field(default_factory=list)
-    """Of the episodes that ended."""
+    """Returns of the episodes that ended."""
     lengths: list[int] = field(default_factory=list)
+    """Lengths of these episodes."""
     sums: dict[str, float] = field(default_factory=dict)
-    """Of what is watched while it learns."""
+    """Sum of each number that is watched while it learns."""
     looks: dict[str, int] = field(default_factory=dict)
-    """How often."""
+    """Number of values in each sum."""
 
     def row(self) -> dict[str, float | None]:
         def mean(values: list[Any]) -> float | None:

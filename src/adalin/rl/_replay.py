@@ -58,7 +58,7 @@ class ReplayBuffer:
         self._observation = observation
         self._rows = torch.empty(size, sum(self._widths))  # memory is taken where it is written
         self._pieces: list[_Piece] = []
-        """Those on disk that have a part of it, the oldest first."""
+        """Files on disk that have a part of it, the oldest first."""
         self.added = 0
         """Transitions ever added."""
 

@@ -91,7 +91,7 @@ class Header:
     pieces: tuple[str, ...]
     tensors: str
     start: int
-    """Where the tensors begin in the file."""
+    """Place in the file where the tensors begin."""
     size: int
     """Length of the whole file."""
 

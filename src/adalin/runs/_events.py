@@ -69,9 +69,9 @@ class Problem:
     run: Run[Any]
     """Run that it concerns."""
     message: str
-    """What is wrong and what to do, in one line."""
+    """One line that says what is wrong and what to do."""
     cause: Cause | None = None
-    """Why it failed, if another attempt may end better."""
+    """Cause of the failure, if another attempt may end better."""
     is_warning: bool = False
     """Whether the run goes on all the same."""
 

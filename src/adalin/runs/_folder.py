@@ -65,7 +65,7 @@ MANIFEST = Schema(
         str: _VALUES,
     }
 )
-"""What a run's manifest has."""
+"""Fields of a run's manifest."""
 COST = Schema({"core_seconds": float})
 POSITION = Schema(
     {
@@ -75,7 +75,7 @@ POSITION = Schema(
         "recorded?": bool,
     }
 )
-"""What the positions of all kinds of runs have; a kind has more of its own."""
+"""Fields that the positions of all kinds of runs have; a kind has more of its own."""
 
 _JSON_HINT = "restore it or delete the folder to start the run anew"
 _OWN_FILES = ("config.json", "manifest.json", "rows.jsonl", "cost.json")
@@ -98,7 +98,7 @@ class Snapshot:
     config: dict[str, Any]
     """Definition of the run."""
     manifest: dict[str, Any]
-    """Where and with what it was run."""
+    """Machine, versions and data of the run."""
     position: dict[str, Any] | None
     """Position of its last checkpoint; None without one."""
     rows: list[Row]

@@ -47,7 +47,7 @@ class Description:
     test_score: str
     """The same number on what the network was not trained on."""
     task_name: str = "task"
-    """What a row is about."""
+    """Noun for what a row is about: task or period."""
     steps_per_task: int | None = None
     """Length of a task in figures, if people count in steps."""
     chance: float = 0.0
@@ -57,7 +57,7 @@ class Description:
     dataset: str | None = None
     """Name of the data set that it is trained on, if there is one."""
     source: str = "its own data"
-    """Where its data come from if there is no data set."""
+    """Origin of its data if there is no data set."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,9 @@ class Kind(ABC, Generic[Chosen]):
     summary: ClassVar[str] = ""
     """One line about it."""
     paper: ClassVar[str] = ""
-    """Where it was first used."""
+    """Paper that used it first."""
     settings: type[Chosen]
-    """What can be chosen of its runs."""
+    """Class of its runs' settings."""
     place_options: ClassVar[tuple[str, ...]] = ()
     """Further options of `define`, which say on what its runs are made and become part of the benchmark's name."""
     uses_hardware: ClassVar[bool] = True

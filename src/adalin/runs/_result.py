@@ -31,7 +31,7 @@ class Result:
     position: Position
     """Position of the last checkpoint."""
     manifest: dict[str, Any]
-    """Where and with what the run was made."""
+    """Machine, versions and data of the run."""
     core_seconds: float = 0.0
     """Seconds of one core that it has taken; 0 if nobody knows."""
 

@@ -38,9 +38,9 @@ class Session:
     lock_deadline: float = -math.inf
     """Time (of `time.monotonic`) until which the command waits for folders that another process works on."""
     emit: Emit = ignore
-    """Called with every event."""
+    """Function that gets every event."""
     stop: Callable[[], bool] = never
-    """Asked now and then whether to save and end."""
+    """Question, asked now and then, whether to save and end."""
 
     @contextmanager
     def opened(self, run: Run[Any], manifest: Mapping[str, Any]) -> Iterator[RunFolder | None]:

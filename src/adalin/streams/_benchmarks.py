@@ -29,7 +29,7 @@ class Benchmark:
     model: str = "mlp"
     """Name of the network."""
     settings: SupervisedSettings
-    """How long and how a network is trained on it."""
+    """Settings of its runs where nobody chooses others."""
     grows: bool = False
     """Whether a task has the images of all tasks before it, too."""
     max_tasks: int | None = None
@@ -37,7 +37,7 @@ class Benchmark:
     chance: float = 0.1
     """Accuracy of a constant answer in a task; of ten classes by default."""
     paper: str = ""
-    """Where it was first used."""
+    """Paper that used it first."""
 
     def __post_init__(self) -> None:
         name, _, version = str(self.id).rpartition("-v")

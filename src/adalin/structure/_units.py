@@ -20,9 +20,9 @@ class Edge:
     start: int = 0
     """Index of the first unit's first number: not 0 behind a concatenation."""
     copies: int = 1
-    """How often all units follow each other."""
+    """Number of times that all units follow each other."""
     repeat: int = 1
-    """How many neighbouring numbers belong to one unit."""
+    """Number of neighbouring numbers that belong to one unit."""
 
     def of(self, value: Tensor, width: int) -> Tensor:
         """Those numbers of a tensor with the parameter's shape, (units, copies, repeat, ...), as a view."""
@@ -47,9 +47,9 @@ class Units:
     gains: tuple[Edge, ...] = ()
     """Factors of norms between these layers and the activation; 1 in a new network."""
     shifts: tuple[Edge, ...] = ()
-    """What these norms add; 0 in a new network."""
+    """Summands of these norms; 0 in a new network."""
     alphas: tuple[Edge, ...] = ()
-    """What the activation learns, where each unit has its own."""
+    """Parameters of the activation, where each unit has its own."""
     outgoing: tuple[Edge, ...] = ()
     """Weights that read the units' outputs."""
     entangled: str = ""

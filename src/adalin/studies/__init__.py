@@ -3,7 +3,7 @@
 from adalin.studies._claims import CLAIMS, Claim, judge_claims
 from adalin.studies._compare import compare, compare_all
 from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, REPORT_SEEDS, SWEEP_SEEDS, hyper_parameters
-from adalin.studies._publish import publish, save_picture, write_markdown
+from adalin.studies._publish import MARKS, VERDICTS, publish, save_picture, write_markdown
 from adalin.studies._recipes import BUDGETS, Recipe, StreamPart, get_recipe, recipes
 from adalin.studies._search import Point, Search
 from adalin.studies._sweep import Choice, GridPoint, choose, report_runs, sweep_runs, sweep_table
@@ -13,8 +13,10 @@ __all__ = [
     "CLAIMS",
     "MAIN_BENCHMARKS",
     "MAIN_METHODS",
+    "MARKS",
     "REPORT_SEEDS",
     "SWEEP_SEEDS",
+    "VERDICTS",
     "Choice",
     "Claim",
     "GridPoint",

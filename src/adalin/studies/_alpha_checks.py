@@ -87,7 +87,7 @@ class Overhead(Check):
     parameters: int
     """Number of parameters without them."""
     counting: str
-    """How the paper came to its number."""
+    """Way in which the paper came to its number."""
 
     @property
     def statement(self) -> str:
@@ -111,7 +111,7 @@ class _Median:
     median: Interval
     """Mean over seeds of the median over neurons."""
     neurons: str
-    """How many neurons and seeds that are."""
+    """Number of neurons and seeds, for people."""
     evidence: Evidence
     """The runs that they are of."""
 

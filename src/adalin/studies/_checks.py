@@ -61,7 +61,7 @@ class Check(ABC):
 
 
 @dataclass(frozen=True)
-class Plasticity(Check):
+class PlasticityCheck(Check):
     """Online accuracy does (not) fall from the first tasks to the last."""
 
     benchmark: str

@@ -15,7 +15,7 @@ from adalin.studies._checks import (
     Comparable,
     Highest,
     LowestOverall,
-    Plasticity,
+    PlasticityCheck,
 )
 from adalin.studies._evidence import PaperRuns
 from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, RANDOM_LABELS, TESTED
@@ -50,11 +50,11 @@ def judge_claims(summaries: Sequence[Summary]) -> list[Verdict]:
 
 
 def _keeps(benchmarks: Sequence[str], *methods: str) -> tuple[Check, ...]:
-    return tuple(Plasticity(benchmark, method, kept=True) for benchmark, method in product(benchmarks, methods))
+    return tuple(PlasticityCheck(benchmark, method, kept=True) for benchmark, method in product(benchmarks, methods))
 
 
 def _loses(benchmarks: Sequence[str], *methods: str) -> tuple[Check, ...]:
-    return tuple(Plasticity(benchmark, method, kept=False) for benchmark, method in product(benchmarks, methods))
+    return tuple(PlasticityCheck(benchmark, method, kept=False) for benchmark, method in product(benchmarks, methods))
 
 
 def _rivals(method: str) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ class Evidence:
     diverged: list[int]
     """Number of runs that diverged, of each method."""
     smaller: tuple[str, ...]
-    """In what the runs are less than the paper's: "20 of 250 tasks"."""
+    """Ways in which the runs are less than the paper's: "20 of 250 tasks"."""
 
     @property
     def note(self) -> str:
@@ -69,7 +69,7 @@ class PaperRuns:
         self.sac: list[Summary] = []
         """Summaries of SAC, whatever their hyper-parameters."""
         self._scales: dict[str, dict[_Scale, dict[str, Summary]]] = {}
-        """By benchmark, what must be equal for methods to be compared, and method."""
+        """Summaries by benchmark, by what must be equal for methods to be compared, and by method."""
         for summary in summaries:
             begun = _begun(summary)
             if begun is None:

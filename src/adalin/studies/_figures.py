@@ -20,7 +20,7 @@ class FoundFigure:
     """A recipe with those of its runs that are there."""
 
     recipe: Recipe
-    """What the figure is of."""
+    """Recipe of the figure."""
     budget: str
     """The budget that has such runs."""
     parts: Sequence[Sequence[Result]]

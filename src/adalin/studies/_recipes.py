@@ -101,7 +101,7 @@ class Recipe:
     title: str
     """Heading of the figure."""
     draw: Callable[[Sequence[Panel]], Figure]
-    """What makes the figure of its panels."""
+    """Function that makes the figure of its panels."""
     parts: tuple[StreamPart | SACPart, ...] = ()
     """Runs of each panel; none for a figure that needs no runs."""
     claims: tuple[str, ...] = ()

@@ -45,7 +45,7 @@ class GridPoint:
     """One method with one learning rate and batch size."""
 
     summary: Summary
-    """Its runs, on the seeds that only choose."""
+    """Summary of its runs, on the seeds that only choose."""
 
     @property
     def score(self) -> float | None:

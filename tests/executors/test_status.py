@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from adalin.executors import Local, StatusReader, _submission
-from adalin.executors._status import RunStatus, Status
+from adalin.executors import Local, RunStatus, Status, StatusReader, _submission
 from adalin.executors._submission import Submission
 from adalin.runs import RunFolder
 from executor_runs import Notes, make_work
