@@ -1,7 +1,6 @@
 """The replay buffer: the last transitions, in memory and, piece by piece, on disk."""
 
 import hashlib
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+import strange_files
 from adalin.rl._replay import ReplayBuffer
 from adalin.runs import CheckpointError
 from failing_disk import largest_file
@@ -364,22 +364,10 @@ def test_a_piece_of_another_form_is_refused_in_one_line(changes: dict[str, Any],
         loaded(tmp_path, 100, 10, [name])
 
 
-@pytest.mark.parametrize("kind", ["endless", "pipe", "folder", "huge", "loop"])
+@pytest.mark.parametrize("kind", strange_files.KINDS)
 def test_what_is_no_file_is_refused_in_one_line(kind: str, tmp_path: Path) -> None:
     (name,) = filled(100, 10).save(tmp_path, keep_from=0)
-    path = tmp_path / name
-    path.unlink()
-    if kind == "endless":
-        path.symlink_to("/dev/zero")
-    elif kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "folder":
-        path.mkdir()
-    elif kind == "loop":
-        path.symlink_to(path)
-    else:
-        with path.open("wb") as file:
-            file.truncate(1 << 40)
+    strange_files.put(kind, tmp_path / name)
     with pytest.raises(CheckpointError, match=r"^cannot read [^\n]*; restore it or delete the folder[^\n]*$"):
         loaded(tmp_path, 100, 10, [name])
 

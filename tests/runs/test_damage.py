@@ -13,6 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import strange_files
 from adalin.runs import Checkpoint, RunFolder, RunFolderError
 from runs.run_folders import CONFIG, MANIFEST, checkpoints, trained
 
@@ -228,24 +229,14 @@ def test_a_damaged_cost_is_nothing_to_stop_for(whole: RunFolder, copy: RunFolder
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("kind", ["pipe", "folder", "endless", "loop", "gone", "huge"])
+@pytest.mark.parametrize("kind", strange_files.KINDS)
 @pytest.mark.parametrize("name", FILES)
 def test_what_is_no_file_is_neither_waited_for_nor_read(name: str, kind: str, tmp_path: Path) -> None:
     folder = trained(tmp_path / "run", tasks=2)
     folder.add_cost(2.0)
     with folder.lock():
         pass
-    path = file_of(folder, name)
-    path.unlink()
-    if kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "folder":
-        path.mkdir()
-    elif kind == "huge":
-        with path.open("wb") as file:
-            file.truncate(1 << 40)
-    else:
-        path.symlink_to({"endless": "/dev/zero", "loop": path, "gone": tmp_path / "gone"}[kind])
+    strange_files.put(kind, file_of(folder, name))
     found = read_all(folder)
     if name in ("config.json", "manifest.json", "rows.jsonl", "checkpoint"):
         refused = found["snapshot"]

@@ -1,7 +1,6 @@
 """A file of JSON is as its schema says, or is refused in one line that says where it is not."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import strange_files
 from adalin.runs import RunFolderError, Schema, parse_json, read_json
 
 SCHEMA = Schema(
@@ -96,7 +96,7 @@ def test_what_is_no_json_is_one_line(data: bytes, problem: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "problem"),
     [
-        ("missing", "No such file or directory"),
+        ("gone", "No such file or directory"),
         ("pipe", "it is not a regular file"),
         ("folder", "it is not a regular file"),
         ("endless", "it is not a regular file"),
@@ -106,17 +106,7 @@ def test_what_is_no_json_is_one_line(data: bytes, problem: str) -> None:
 )
 def test_what_is_no_file_is_one_line(kind: str, problem: str, tmp_path: Path) -> None:
     path = tmp_path / "x.json"
-    if kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "folder":
-        path.mkdir()
-    elif kind == "endless":
-        path.symlink_to("/dev/zero")
-    elif kind == "loop":
-        path.symlink_to(path)
-    elif kind == "huge":
-        with path.open("wb") as file:
-            file.truncate(1 << 40)
+    strange_files.put(kind, path)
     with pytest.raises(RunFolderError) as error:
         read_json(path, SCHEMA)
     assert str(error.value) == f"cannot read {path}: {problem}"

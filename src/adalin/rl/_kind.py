@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-from adalin._text import did_you_mean
 from adalin.methods import Method
 from adalin.rl._build import PREFIX, SACRun, buffer_bytes, check_network, environment_of
 from adalin.rl._environment import check_environment, simulator_version
@@ -58,7 +57,7 @@ class SoftActorCritic(Kind[SACSettings]):
             env = benchmark.removeprefix(PREFIX)
         if env is None:
             raise ValueError("sac needs an environment: --env Hopper-v4")
-        given = _given(chosen)
+        given = SACSettings.given(chosen)
         check_environment(env)
         settings = SACSettings(**given, simulator=simulator_version(env))
         if settings.learning_starts >= settings.steps:
@@ -73,7 +72,7 @@ class SoftActorCritic(Kind[SACSettings]):
         return Comparison(runs)
 
     def example(self, benchmark: str, method: str, seed: int, **chosen: Any) -> SACRun:
-        return _make(benchmark, method, seed, SACSettings(**_given(chosen)))
+        return _make(benchmark, method, seed, SACSettings(**SACSettings.given(chosen)))
 
     def read(self, definition: Mapping[str, Any]) -> SACRun:
         values = dict(definition)
@@ -120,15 +119,6 @@ class SoftActorCritic(Kind[SACSettings]):
 
     def trial(self, runs: Sequence[SACRun], session: Session) -> Trial:
         return try_agent(runs[0])
-
-
-def _given(chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Those settings that somebody has chosen."""
-    known = SACSettings.options()
-    for name in chosen:
-        if name not in known:
-            raise ValueError(f"there is no setting {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}")
-    return {name: value for name, value in chosen.items() if value is not None}
 
 
 def _make(benchmark: str, method: str, seed: int, settings: SACSettings) -> SACRun:

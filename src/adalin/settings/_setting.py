@@ -6,6 +6,8 @@ from dataclasses import MISSING, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, SupportsFloat, SupportsIndex
 
+from adalin._text import did_you_mean
+
 LARGEST = 3e38
 """The largest number that is surely finite in float32."""
 SMALLEST = 1.2e-38
@@ -89,6 +91,15 @@ class Settings:
     def options(cls) -> tuple[str, ...]:
         """The settings that a user can choose."""
         return tuple(name for name, spec in specifications(cls).items() if spec["is_option"])
+
+    @classmethod
+    def given(cls, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """Those settings that somebody has chosen, which are not None; raises ValueError for what is no setting."""
+        known = cls.options()
+        for name in chosen:
+            if name not in known:
+                raise ValueError(f"there is no setting {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}")
+        return {name: value for name, value in chosen.items() if value is not None}
 
     @classmethod
     def scale(cls) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from adalin._hardware import Hardware
-from adalin._text import did_you_mean
 from adalin.data import Dataset, load
 from adalin.engine import presets
 from adalin.models import check_model
@@ -137,11 +136,7 @@ class Supervised(Kind[SupervisedSettings]):
 
 def choose(benchmark: Benchmark, chosen: Mapping[str, Any]) -> SupervisedSettings:
     """The benchmark's settings with those that are chosen (not None) in their place."""
-    known = SupervisedSettings.options()
-    for name in chosen:
-        if name not in known:
-            raise ValueError(f"there is no setting {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}")
-    given = {name: value for name, value in chosen.items() if value is not None}
+    given = SupervisedSettings.given(chosen)
     if "epochs" in given and "steps" in given:
         raise ValueError("give epochs or steps, not both")
     preset = presets.get(given.get("preset", benchmark.settings.preset))
