@@ -151,6 +151,36 @@ def test_an_infinite_neighbour_changes_no_other_element():
     torch.testing.assert_close(actual, expected, rtol=0, atol=5e-7)
 
 
+@pytest.mark.parametrize("strange", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("base", BASES)
+def test_what_is_not_finite_changes_no_other_elements_bits(base, dtype, strange):
+    layer = AdaLin(base, 16).to(torch.promote_types(dtype, torch.float32))
+    others = torch.ones(8, 16, dtype=torch.bool)
+    others[3, 5] = False
+
+    def run(x):
+        x = x.clone().requires_grad_()
+        y = layer(x)
+        (grad_x, grad_alpha) = torch.autograd.grad(y, (x, layer.alpha), torch.ones_like(y))
+        return y[others], grad_x[others], grad_alpha[others[3]]
+
+    x = torch.randn(8, 16, dtype=dtype)
+    for mine, theirs in zip(run(x), run(x.masked_fill(~others, strange)), strict=True):
+        assert mine.equal(theirs)
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_strided_input_has_the_gradients_of_contiguous_input_in_float64_too(base):  # torch's phi differs
+    layer, wide = AdaLin(base, 64).double(), torch.randn(33, 128, dtype=torch.float64)
+    for strided in (wide[:, ::2], wide[:, :64].T.contiguous().T):
+        results = []
+        for x in (strided, strided.contiguous()):
+            x = x.detach().requires_grad_()
+            results.append(torch.autograd.grad(layer(x).sum(), (x, layer.alpha)))
+        assert all(mine.equal(theirs) for mine, theirs in zip(*results, strict=True))
+
+
 def test_nan_stays_nan():
     x = torch.tensor([[math.nan, 1.0]])
     for base in BASES:

@@ -7,6 +7,8 @@ The gate's stop-gradient means that the derivatives are, by definition,
 so both are written out, and the backward pass needs nothing but x and alpha.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,6 +17,9 @@ from torch import Tensor
 from adalin.nn import _fused, _native
 from adalin.nn._bases import Base
 from adalin.nn._gates import Gate
+
+Backward = Callable[[Tensor, Tensor, Tensor, Base, Gate], tuple[Tensor, Tensor]]
+"""(grad, x, alpha, base, gate) -> the gradients for x and alpha."""
 
 
 def adalin(x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
@@ -37,28 +42,31 @@ class _AdaLin(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
         ctx.save_for_backward(x, alpha)
-        ctx.base, ctx.gate = base, gate
+        ctx.base, ctx.gate, ctx.fused = base, gate, False
         ctx.native = _native.usable(x, alpha) and _native.kernel(base, gate) is not None
         if ctx.native:
             y, ctx.finite = _native.forward(x, alpha, base, gate)
             if y is not None:
                 return y if ctx.finite else _with_limits(y, x, alpha, base, gate)
-        alpha = alpha.to(_compute_dtype(x))
-        ctx.finite = _fused.usable(x)
-        forward = _fused.forward if ctx.finite else _forward
-        return forward(x, alpha, base, gate).to(x.dtype)
+        alpha, ctx.fused = alpha.to(_compute_dtype(x)), _fused.usable(x)
+        if not ctx.fused:
+            return _forward(x, alpha, base, gate).to(x.dtype)
+        ctx.finite = _fused.all_finite(x)
+        y = _fused.forward(x if ctx.finite else x.masked_fill(~x.isfinite(), 0), alpha, base, gate).to(x.dtype)
+        return y if ctx.finite else _with_limits(y, x, alpha, base, gate)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
         x, alpha = ctx.saved_tensors
         # With gradients enabled somebody differentiates the gradient, which takes the plain formula; so does a batch of
         # gradients, which cannot be written into tensors without the batch.
-        written_out = ctx.native or ctx.finite
-        plain = not written_out or torch.is_grad_enabled() or _is_batched(grad)
-        if not plain and ctx.native and _native.usable(grad, alpha):
-            backward = _native.backward if ctx.finite else _backward_with_limits
-            return *backward(grad, x, alpha, ctx.base, ctx.gate), None, None
-        backward = _backward if plain or not ctx.finite else _fused.backward
+        written_out = ctx.native or ctx.fused
+        backward = _backward
+        if written_out and not torch.is_grad_enabled() and not _is_batched(grad):
+            is_native = ctx.native and _native.usable(grad, alpha)
+            backward = _native.backward if is_native else _fused.backward
+            if not ctx.finite:
+                backward = partial(_backward_with_limits, backward)
         dtype = _compute_dtype(x)
         grad_x, grad_alpha = backward(grad.to(dtype), x.to(dtype), alpha.to(dtype), ctx.base, ctx.gate)
         return grad_x.to(x.dtype), grad_alpha.to(alpha.dtype), None, None
@@ -67,14 +75,16 @@ class _AdaLin(torch.autograd.Function):
 def _with_limits(y: Tensor, x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
     """y with f(x) where x is not finite."""
     there = ~x.isfinite()
-    y[there] = _forward(x[there], alpha.expand_as(x)[there], base, gate)
+    y[there] = _forward(x[there], alpha.expand_as(x)[there], base, gate).to(y.dtype)
     return y
 
 
-def _backward_with_limits(grad: Tensor, x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> tuple[Tensor, Tensor]:
-    """The native gradients for an x that is not finite everywhere: what is there changes no other element's bits."""
+def _backward_with_limits(
+    backward: Backward, grad: Tensor, x: Tensor, alpha: Tensor, base: Base, gate: Gate
+) -> tuple[Tensor, Tensor]:
+    """The gradients for an x that is not finite everywhere: what is there changes no other element's bits."""
     there = ~x.isfinite()
-    grad_x, grad_alpha = _native.backward(grad.masked_fill(there, 0), x.masked_fill(there, 0), alpha, base, gate)
+    grad_x, grad_alpha = backward(grad.masked_fill(there, 0), x.masked_fill(there, 0), alpha, base, gate)
     grad_x[there], to_alpha = _gradients(grad[there], x[there], alpha.expand_as(x)[there], base, gate)
     return grad_x, grad_alpha + torch.zeros_like(x).masked_scatter_(there, to_alpha).sum_to_size(alpha.shape)
 

@@ -1,8 +1,8 @@
 """The same formulas for eager tensors on the CPU, where fresh memory costs more than arithmetic.
 
 A large temporary is paid for in page faults, so these kernels walk over slices of the batch and write into two
-scratch buffers that are kept. They assume finite numbers, which one summation per call makes sure of; anything
-else takes the plain formulas.
+scratch buffers that are kept. They assume finite numbers, which one summation per call makes sure of; what is not
+finite takes the plain formulas, each element alone.
 """
 
 import math
@@ -25,10 +25,10 @@ A, B, C, K = -249 / 32, -0.03728531301021576, -3.4491126537323, 623 / 4096
 
 
 def usable(x: Tensor) -> bool:
-    """A plain eager CPU tensor without infinities and NaNs."""
+    """A plain eager CPU tensor."""
     if torch.compiler.is_compiling():
         return False
-    return type(x) in (Tensor, torch.nn.Parameter) and x.device.type == "cpu" and _all_finite(x)
+    return type(x) in (Tensor, torch.nn.Parameter) and x.device.type == "cpu"
 
 
 def forward(x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
@@ -45,9 +45,11 @@ def forward(x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
 
 
 def backward(grad: Tensor, x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> tuple[Tensor, Tensor]:
+    # Sums over memory that is strided otherwise would round otherwise.
+    x, grad = (tensor if _is_dense(tensor) else tensor.contiguous() for tensor in (x, grad))
     if is_prelu(base, gate):
         through = torch.ops.aten.threshold_backward(grad, x, 0)
-        finite = _all_finite(grad)
+        finite = all_finite(grad)
         blocked = torch.sub(grad, through, out=_scratch(grad)) if finite else grad.masked_fill(x > 0, 0)
         # One sum over the whole batch, as in PyTorch's PReLU: the same bits.
         # A copy: where there is nothing to sum up it would be the scratch buffer itself.
@@ -61,8 +63,8 @@ def backward(grad: Tensor, x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> 
     return grad_x, grad_alpha
 
 
-def _all_finite(x: Tensor) -> bool:
-    # May also say no when the sum overflows: then the plain formulas are slower, not wrong.
+def all_finite(x: Tensor) -> bool:
+    """Whether there are no infinities and NaNs; it may also say no where the sum overflows."""
     return math.isfinite(x.sum().item())
 
 
@@ -97,14 +99,16 @@ _kept = _Kept()
 
 def _scratch(like: Tensor, which: int = 0) -> Tensor:
     """One of two buffers of a slice's shape and layout."""
-    n = like.numel()
-    dense = like.is_contiguous() or (like.dim() == 4 and like.is_contiguous(memory_format=torch.channels_last))
-    if not SLICE // 32 <= n <= SLICE or not dense:
+    if not SLICE // 32 <= like.numel() <= SLICE or not _is_dense(like):
         return torch.empty_like(like)
     if like.dtype not in _kept.buffers:
         with torch.inference_mode(False):  # or no later call could write to it
             _kept.buffers[like.dtype] = torch.empty(2 * SLICE, dtype=like.dtype, device="cpu")
     return _kept.buffers[like.dtype].as_strided(like.shape, like.stride(), which * SLICE)
+
+
+def _is_dense(x: Tensor) -> bool:
+    return x.is_contiguous() or (x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last))
 
 
 def derivative_into(out: Tensor, x: Tensor, y: Tensor | None, base: Base) -> None:
