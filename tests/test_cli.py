@@ -325,3 +325,11 @@ def test_time_left_is_told_in_plain_words():
     from adalin._text import duration
 
     assert [duration(s) for s in (5, 300, 9000)] == ["5 s", "5 min", "2.5 h"]
+
+
+def test_too_little_memory_is_one_line(adalin, monkeypatch):
+    def no_memory(console):
+        raise MemoryError
+
+    monkeypatch.setattr("adalin.cli.parse", lambda commands, arguments: no_memory)
+    assert adalin("list") == (2, "", "adalin: there is not enough memory\n")

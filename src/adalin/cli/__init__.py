@@ -55,6 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # whoever read has seen enough, as `head` does
         discard_output()
         sys.exit(1)
+    except MemoryError:
+        complain("there is not enough memory")
+        sys.exit(2)
     except Exception as error:
         if not _is_users(error):
             raise
