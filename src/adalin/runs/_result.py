@@ -16,9 +16,6 @@ from adalin.runs._session import Session
 
 Rows = list[dict[str, Any]]
 
-NOT_BEGUN = START
-"""Position of a run without a checkpoint."""
-
 
 @dataclass(frozen=True, eq=False)
 class Result:
