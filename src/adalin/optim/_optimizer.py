@@ -3,12 +3,11 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 from torch import Tensor
 
-from adalin._registry import Registry
 from adalin.optim._schedule import SCHEDULES
 from adalin.structure import Part
 
@@ -16,7 +15,7 @@ State = dict[str, Tensor]
 """An optimiser's memory: `exp_avg.weights`, `step`, ..."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Optimizer(ABC):
     """An elementwise optimiser. Subclasses are frozen dataclasses, whose fields are the options in a method's text.
 
@@ -41,9 +40,13 @@ class Optimizer(ABC):
 
     def __post_init__(self) -> None:
         if self.lr is not None:
-            self._check("lr", 0 <= self.lr < math.inf, "a number >= 0")
+            self._check("lr", 0 < self.lr < math.inf, "a number > 0")
         self._check("weight_decay", 0 <= self.weight_decay < math.inf, "a number >= 0")
         SCHEDULES.get(self.schedule)
+
+    def __repr__(self) -> str:
+        changed = {own.name: getattr(self, own.name) for own in fields(self) if getattr(self, own.name) != own.default}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
 
     @property
     def decays_in_gradient(self) -> bool:
@@ -65,7 +68,3 @@ class Optimizer(ABC):
     def _check(self, option: str, is_fine: bool, what: str) -> None:
         if not is_fine:
             raise ValueError(f"option {option} of {self.name} must be {what}, not {getattr(self, option)}")
-
-
-OPTIMIZERS: Registry[type[Optimizer]] = Registry("optimiser", plugins=False)
-"""Every optimiser by name."""
