@@ -3,15 +3,17 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from adalin.engine._gram import Gram
+from adalin.models import hidden_layers
 from adalin.optim import Optimizer
 from adalin.streams import Task
-from adalin.structure import Network
+from adalin.structure import Network, Units
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +29,11 @@ class Steps:
 
     def __len__(self) -> int:
         return len(self.correct)
+
+    @classmethod
+    def none(cls) -> "Steps":
+        """No step: the first one's outputs were not finite."""
+        return cls(torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.float64), diverged=True)
 
     @classmethod
     def joined(cls, parts: "Sequence[Steps]") -> "Steps":
@@ -47,9 +54,13 @@ class Update:
     """Learning rate of these steps."""
     shrink: float = 1.0
     """Number that all weights but alphas and norms are multiplied with before the optimiser's step, as L2 does it."""
+    clip: float | None = None
+    """Largest norm of the gradient; a larger one is scaled down to it."""
 
     def __call__(self, net: "Net") -> None:
         """Do it, with gradients in place."""
+        if self.clip is not None:
+            clip_gradients([part.grad for part in net.parts], self.clip)
         if self.shrink != 1.0:
             for part in net.parts:
                 if part.is_weight:
@@ -62,6 +73,11 @@ class Net(Network):
 
     engine: ClassVar[str]
     """Name of what computes it: "native" or "module"."""
+
+    @cached_property
+    def layers(self) -> Sequence[Units]:
+        """The hidden layers, from the inputs on; raises ValueError for a network of which nobody knows them."""
+        return hidden_layers(self.model)
 
     @abstractmethod
     def start_task(self, task: int, data: Task, gram: Gram | None = None) -> None:
@@ -109,4 +125,10 @@ class Net(Network):
 
     @abstractmethod
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `state` gave, after the parameters have been written."""
+        """Go on from what `state` gave, after the parameters have been written; inside a task, after `start_task`."""
+
+
+def clip_gradients(grads: list[Tensor], norm: float) -> None:
+    """Scale gradients down to a norm, as torch.nn.utils.clip_grad_norm_ does it."""
+    total = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))
+    torch._foreach_mul_(grads, (norm / (total + 1e-6)).clamp(max=1.0))
