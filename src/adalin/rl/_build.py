@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from adalin._seeds import seeded
+from adalin.engine import ModuleNet, Net
 from adalin.models import make_model
 from adalin.rl._environment import transition_size
 from adalin.runs import Run
@@ -31,15 +32,13 @@ def buffer_bytes(run: SACRun) -> int:
     return kept_transitions(run) * 4 * transition_size(environment_of(run))
 
 
-def make_networks(
-    run: SACRun, observation: int, action: int
-) -> tuple[nn.Sequential, list[nn.Sequential], list[nn.Sequential]]:
-    """Actor, critics and targets, newly initialised from the run's seed."""
+def make_networks(run: SACRun, observation: int, action: int) -> tuple[Net, list[Net], list[Net]]:
+    """Actor, critics and targets on their engines, newly initialised from the run's seed."""
     with seeded(run.seed, "init"):
         actor = _network(run, observation, 2 * action)
         critics = [_network(run, observation + action, 1) for _ in range(2)]
-    # Whose first weights are those of the critics.
-    return actor, critics, [_network(run, observation + action, 1) for _ in range(2)]
+    targets = [_network(run, observation + action, 1) for _ in range(2)]  # SAC makes them copies of the critics
+    return ModuleNet(actor), [ModuleNet(one) for one in critics], [ModuleNet(one) for one in targets]
 
 
 def check_network(run: SACRun) -> None:

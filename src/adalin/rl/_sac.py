@@ -1,24 +1,27 @@
 """Soft Actor-Critic (Haarnoja et al. 2018) with CleanRL's defaults and order of updates.
 
-Gradients are written out, see `_networks`; what autograd would give is what the tests compare them with.
+Networks compute their own gradients. Those of the losses and of the policy's samples are written out; what autograd
+would give is what the tests compare them with.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
-from torch.optim.adam import adam
+from torch import Tensor
 
-from adalin.rl._networks import MLPs
+from adalin.engine import Net
+from adalin.optim import Adam, named_memory
+from adalin.structure import Part
 
 LOG_STD_MIDDLE, LOG_STD_HALF_RANGE = -1.5, 3.5
 """log std is between -5 and 2."""
 EPSILON = 1e-6
 """Keeps the logarithm finite where an action is at its bound."""
+ADAM = Adam()
 
 Action = NDArray[np.float32]
 
@@ -59,15 +62,16 @@ class SAC:
     Args:
         actor: observations -> means and raw log standard deviations of the actions, side by side.
         critics: two networks, (observations, actions) -> value.
+        targets: two more of the same form, which become copies of them.
         low, high: bounds of the actions.
         generator: where all noise comes from.
     """
 
     def __init__(
         self,
-        actor: nn.Sequential,
-        critics: Sequence[nn.Sequential],
-        targets: Sequence[nn.Sequential],
+        actor: Net,
+        critics: Sequence[Net],
+        targets: Sequence[Net],
         low: Tensor,
         high: Tensor,
         generator: torch.Generator,
@@ -78,69 +82,83 @@ class SAC:
         q_lr: float = 1e-3,
         policy_frequency: int = 2,
     ) -> None:
-        self.actor, self.critics, self.targets = MLPs([actor]), MLPs(critics), MLPs(targets)
-        self.targets.parameters.copy_(self.critics.parameters)
+        self.actor, self.critics, self.targets = actor, critics, targets
         self._scale, self._bias = (high - low) / 2, (high + low) / 2
         self._generator = generator
         self._gamma, self._tau, self._policy_frequency = gamma, tau, policy_frequency
+        self._policy_lr, self._q_lr = policy_lr, q_lr
         self._target_entropy = -float(len(low))
         self.log_coefficient = torch.zeros(1)
+        self._coefficient_part = Part("log_coefficient", self.log_coefficient, torch.zeros(1), is_weight=True)
+        self._adam_actor = ADAM.init(actor.parts)
+        self._adam_critics = [ADAM.init(critic.parts) for critic in critics]
+        self._adam_coefficient = ADAM.init([self._coefficient_part])
         self.updates = 0
         self.values = self.errors = torch.full((2, 1, 1), math.nan)
         """Of the last update: what the critics said, and how far it was from what they should have said."""
         self.actor_loss: Tensor | None = None
         """Of the actor's last update, until somebody who has seen it takes it away."""
-        self._adam_critics = Adam(self.critics.parameters, q_lr)
-        self._adam_actor = Adam(self.actor.parameters, policy_lr)
-        self._adam_coefficient = Adam(self.log_coefficient, q_lr)
+        self._targets_follow(1.0)
 
-    @torch.no_grad()
     def act(self, observation: NDArray[np.floating], *, deterministic: bool = False) -> Action:
         """One action for one observation."""
-        outputs = self.actor.forward(torch.as_tensor(observation, dtype=torch.float32)[None, None])[0]
+        outputs = self.actor.forward(torch.as_tensor(observation, dtype=self._scale.dtype)[None])
         if deterministic:
             mean, _ = outputs.chunk(2, 1)
-            return (mean.tanh() * self._scale + self._bias)[0].numpy()
-        return self._sample(outputs).actions[0].numpy()
+            actions = mean.tanh() * self._scale + self._bias
+        else:
+            actions = self._sample(outputs).actions
+        return actions[0].float().numpy()
 
-    @torch.no_grad()
     def update(self, batch: Batch) -> None:
         """One step of the critics; every `policy_frequency` updates as many of the actor and the coefficient."""
         self.updates += 1
         self._update_critics(batch)
         if self.updates % self._policy_frequency == 0:
             self._update_actor(batch)
-        self.targets.parameters.lerp_(self.critics.parameters, self._tau)
+        self._targets_follow(self._tau)
 
     def _update_critics(self, batch: Batch) -> None:
         """Minimise the mean over the batch of (Q - y)^2, y = r + gamma (1 - terminated) (min Q' - alpha log pi)."""
-        after = self._sample(self.actor.forward(batch.next_observations[None])[0])
+        after = self._sample(self.actor.forward(batch.next_observations))
         pairs = torch.cat((batch.next_observations, after.actions), 1)
-        value = self.targets.forward(pairs[None]).amin(0).sub_(after.log_prob, alpha=self.coefficient)
+        value = torch.minimum(*(target.forward(pairs) for target in self.targets))
+        value = value.sub_(after.log_prob, alpha=self.coefficient)
         wanted = torch.addcmul(batch.rewards, 1 - batch.terminated, value, value=self._gamma)
-        self.values = self.critics.forward(batch.pairs[None]).clone()
+        self.values = torch.stack([critic.forward(batch.pairs) for critic in self.critics])
         self.errors = self.values - wanted
-        self.critics.backward(self.errors * (2 / len(wanted)))
-        self._adam_critics.step(self.critics.gradient)
+        gradients = self.errors * (2 / len(wanted))
+        for critic, memory, gradient in zip(self.critics, self._adam_critics, gradients, strict=True):
+            critic.backward(gradient)
+            ADAM.step(critic.parts, memory, self._q_lr)
 
     def _update_actor(self, batch: Batch) -> None:
         """Minimise the mean of alpha log pi(a|s) - min Q(s, a), then bring the entropy nearer to its target."""
         size, actions = len(batch.pairs), len(self._scale)
         observations = batch.pairs[:, :-actions]
-        outputs = self.actor.forward(observations[None])[0]
+        outputs = self.actor.forward(observations)
         for _ in range(self._policy_frequency):
             sample = self._sample(outputs)
-            values = self.critics.forward(torch.cat((observations, sample.actions), 1)[None])
+            pairs = torch.cat((observations, sample.actions), 1)
+            values = torch.stack([critic.forward(pairs) for critic in self.critics])
             least = values.amin(0)
             self.actor_loss = (self.coefficient * sample.log_prob - least).mean()
             for_values = (values == least) / (-size * (values == least).sum(0))  # of -mean(min Q); equals share it
-            for_actions = self.critics.input_gradient(for_values, last=actions).sum(0)
-            self.actor.backward(self._sample_gradient(sample, for_actions)[None])
-            self._adam_actor.step(self.actor.gradient)
+            for_pairs = [net.input_gradient(grad) for net, grad in zip(self.critics, for_values, strict=True)]
+            for_actions = sum(for_pairs)[:, -actions:]
+            self.actor.backward(self._sample_gradient(sample, for_actions))
+            ADAM.step(self.actor.parts, self._adam_actor, self._policy_lr)
             # The same outputs serve the coefficient here and the actor in the next round: its weights are the same.
-            outputs = self.actor.forward(observations[None])[0]
+            outputs = self.actor.forward(observations)
             surplus = self._sample(outputs).log_prob.mean() + self._target_entropy
-            self._adam_coefficient.step(-self.log_coefficient.exp() * surplus)
+            self._coefficient_part.grad.copy_(-self.log_coefficient.exp() * surplus)
+            ADAM.step([self._coefficient_part], self._adam_coefficient, self._q_lr)
+
+    def _targets_follow(self, share: float) -> None:
+        """Bring the targets nearer to their critics."""
+        for target, critic in zip(self.targets, self.critics, strict=True):
+            values, wanted = ([part.value for part in net.parts] for net in (target, critic))
+            torch._foreach_lerp_(values, wanted, share)
 
     @property
     def coefficient(self) -> float:
@@ -176,48 +194,29 @@ class SAC:
         return torch.cat((for_drawn, for_raw), 1)
 
     def state(self) -> dict[str, Tensor]:
-        """All that changes while it learns; the tensors are its own, not copies."""
-        adams = {"critics": self._adam_critics, "actor": self._adam_actor, "coefficient": self._adam_coefficient}
-        tensors = {f"adam.{name}.{part}": value for name, one in adams.items() for part, value in one.state().items()}
-        return tensors | {
-            "actor": self.actor.parameters,
-            "critics": self.critics.parameters,
-            "targets": self.targets.parameters,
-            "log_coefficient": self.log_coefficient,
-        }
+        """Copies of all that changes while it learns, by names that no engine changes."""
+        return {name: value.clone(memory_format=torch.contiguous_format) for name, value in self._numbers()}
 
-    def restore(self, state: dict[str, Tensor], updates: int) -> None:
+    def restore(self, state: Mapping[str, Tensor], updates: int) -> None:
         """Go on from what `state` gave after so many updates."""
-        for name, value in self.state().items():
+        for name, value in self._numbers():
             value.copy_(state[name])
         self.updates = updates
 
-
-class Adam:
-    """torch's fused Adam on one vector."""
-
-    def __init__(self, parameters: Tensor, lr: float) -> None:
-        self._parameters, self._lr = parameters, lr
-        self._mean, self._square = torch.zeros_like(parameters), torch.zeros_like(parameters)
-        self._steps = torch.zeros(())
-
-    def step(self, gradient: Tensor) -> None:
-        adam(
-            [self._parameters],
-            [gradient],
-            [self._mean],
-            [self._square],
-            [],
-            [self._steps],
-            fused=True,
-            amsgrad=False,
-            beta1=0.9,
-            beta2=0.999,
-            lr=self._lr,
-            weight_decay=0.0,
-            eps=1e-8,
-            maximize=False,
-        )
-
-    def state(self) -> dict[str, Tensor]:
-        return {"mean": self._mean, "square": self._square, "steps": self._steps}
+    def _numbers(self) -> Iterator[tuple[str, Tensor]]:
+        """The tensors themselves, with their names."""
+        nets = {"actor": self.actor}
+        for number, pair in enumerate(zip(self.critics, self.targets, strict=True)):
+            nets[f"critics.{number}"], nets[f"targets.{number}"] = pair
+        adams = {"actor": self._adam_actor}
+        adams |= {f"critics.{number}": memory for number, memory in enumerate(self._adam_critics)}
+        for name, net in nets.items():
+            for own, value in net.params.items():
+                yield f"{name}.{own}", value
+        for name, memory in adams.items():
+            for own, value in named_memory(nets[name], memory).items():
+                yield f"adam.{name}.{own}", value
+        yield "log_coefficient", self.log_coefficient
+        yield "adam.log_coefficient.step", self._adam_coefficient["step"]
+        for moment in ("exp_avg", "exp_avg_sq"):
+            yield f"adam.log_coefficient.{moment}", self._adam_coefficient[f"{moment}.log_coefficient"]
