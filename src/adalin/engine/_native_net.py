@@ -168,7 +168,7 @@ class NativeNet(Net):
         start, batch = 0, len(self._x)
         for index in self._foreign:
             self._network.forward(self._x, start, index + 1)
-            x = self._network.activation_inputs(index, batch).detach().requires_grad_()
+            x = self._network.activation_inputs(index, batch).clone().requires_grad_()  # the workspace changes
             activation = self._blocks[index].activation
             assert activation is not None
             with torch.enable_grad():
