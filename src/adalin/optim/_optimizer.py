@@ -2,15 +2,18 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
+from adalin import native
 from adalin._registry import Registry
-from adalin.optim._schedule import SCHEDULES
 from adalin.native import Pass
+from adalin.optim._schedule import SCHEDULES
 from adalin.structure import Part
 
 State = dict[str, Tensor]
@@ -67,9 +70,21 @@ class Optimizer(ABC):
         """The step as one native pass over flat parts; None where an optimiser has no such form."""
         return None
 
+    def prepare(self, state: Mapping[str, Tensor], parts: Sequence[Part], lr: float) -> Callable[[], None]:
+        """The step as a function, for those who make it often: one native pass where parts are flat and kernels there."""
+        own = self.native(state, parts, lr) if is_flat(parts) else None
+        return partial(self.step, parts, state, lr) if own is None else own
+
     def _check(self, option: str, is_fine: bool, what: str) -> None:
         if not is_fine:
             raise ValueError(f"option {option} of {self.name} must be {what}, not {getattr(self, option)}")
+
+
+def is_flat(parts: Sequence[Part]) -> bool:
+    """Whether parts are such as native passes take, and there are native kernels."""
+    values = [part.value for part in parts]
+    lie_flat = all(value.is_cpu and value.is_contiguous() and native.padded(value.numel()) == value.numel() for value in values)
+    return lie_flat and all(value.dtype is torch.float32 for value in values) and native.library() is not None
 
 
 OPTIMIZERS: Registry[type[Optimizer]] = Registry("optimiser", plugins=False)

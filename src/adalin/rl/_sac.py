@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from adalin.engine import Net
+from adalin.native import aligned_zeros, padded
 from adalin.optim import Adam, named_memory
 from adalin.structure import Part
 
-LOG_STD_MIDDLE, LOG_STD_HALF_RANGE = -1.5, 3.5
+LOG_STD_MIDDLE, LOG_STD_HALF_RANGE = torch.tensor(-1.5), 3.5
 """log std is between -5 and 2."""
 EPSILON = 1e-6
 """Keeps the logarithm finite where an action is at its bound."""
@@ -86,13 +87,13 @@ class SAC:
         self._scale, self._bias = (high - low) / 2, (high + low) / 2
         self._generator = generator
         self._gamma, self._tau, self._policy_frequency = gamma, tau, policy_frequency
-        self._policy_lr, self._q_lr = policy_lr, q_lr
         self._target_entropy = -float(len(low))
-        self.log_coefficient = torch.zeros(1)
-        self._coefficient_part = Part("log_coefficient", self.log_coefficient, torch.zeros(1), is_weight=True)
-        self._adam_actor = ADAM.init(actor.parts)
-        self._adam_critics = [ADAM.init(critic.parts) for critic in critics]
-        self._adam_coefficient = ADAM.init([self._coefficient_part])
+        value, grad = (aligned_zeros(padded(1), low.dtype) for _ in range(2))
+        self.log_coefficient = value[:1]
+        self._coefficient = Part("log_coefficient", value, grad, is_weight=True)
+        self._adam_actor = Learned(actor.parts, policy_lr)
+        self._adam_critics = [Learned(critic.parts, q_lr) for critic in critics]
+        self._adam_coefficient = Learned([self._coefficient], q_lr)
         self.updates = 0
         self.values = self.errors = torch.full((2, 1, 1), math.nan)
         """Of the last update: what the critics said, and how far it was from what they should have said."""
@@ -128,9 +129,9 @@ class SAC:
         self.values = torch.stack([critic.forward(batch.pairs) for critic in self.critics])
         self.errors = self.values - wanted
         gradients = self.errors * (2 / len(wanted))
-        for critic, memory, gradient in zip(self.critics, self._adam_critics, gradients, strict=True):
+        for critic, adam, gradient in zip(self.critics, self._adam_critics, gradients, strict=True):
             critic.backward(gradient)
-            ADAM.step(critic.parts, memory, self._q_lr)
+            adam.step()
 
     def _update_actor(self, batch: Batch) -> None:
         """Minimise the mean of alpha log pi(a|s) - min Q(s, a), then bring the entropy nearer to its target."""
@@ -147,12 +148,12 @@ class SAC:
             for_pairs = [net.input_gradient(grad) for net, grad in zip(self.critics, for_values, strict=True)]
             for_actions = sum(for_pairs)[:, -actions:]
             self.actor.backward(self._sample_gradient(sample, for_actions))
-            ADAM.step(self.actor.parts, self._adam_actor, self._policy_lr)
+            self._adam_actor.step()
             # The same outputs serve the coefficient here and the actor in the next round: its weights are the same.
             outputs = self.actor.forward(observations)
             surplus = self._sample(outputs).log_prob.mean() + self._target_entropy
-            self._coefficient_part.grad.copy_(-self.log_coefficient.exp() * surplus)
-            ADAM.step([self._coefficient_part], self._adam_coefficient, self._q_lr)
+            self._coefficient.grad[0] = -self.log_coefficient.exp() * surplus
+            self._adam_coefficient.step()
 
     def _targets_follow(self, share: float) -> None:
         """Bring the targets nearer to their critics."""
@@ -167,9 +168,9 @@ class SAC:
 
     def _sample(self, outputs: Tensor) -> Sample:
         """a = scale tanh(mean + std noise) + bias and its log probability."""
-        mean, raw = outputs.chunk(2, 1)
+        mean, raw = (half.contiguous() for half in outputs.chunk(2, 1))  # elementwise operations want them dense
         squashed_log_std = raw.tanh()
-        log_std = squashed_log_std * LOG_STD_HALF_RANGE + LOG_STD_MIDDLE
+        log_std = torch.add(LOG_STD_MIDDLE, squashed_log_std, alpha=LOG_STD_HALF_RANGE)
         std = log_std.exp()
         noise = torch.randn(mean.shape, generator=self._generator)
         squashed = torch.addcmul(mean, std, noise).tanh_()
@@ -205,18 +206,30 @@ class SAC:
 
     def _numbers(self) -> Iterator[tuple[str, Tensor]]:
         """The tensors themselves, with their names."""
-        nets = {"actor": self.actor}
-        for number, pair in enumerate(zip(self.critics, self.targets, strict=True)):
-            nets[f"critics.{number}"], nets[f"targets.{number}"] = pair
-        adams = {"actor": self._adam_actor}
-        adams |= {f"critics.{number}": memory for number, memory in enumerate(self._adam_critics)}
-        for name, net in nets.items():
-            for own, value in net.params.items():
-                yield f"{name}.{own}", value
-        for name, memory in adams.items():
-            for own, value in named_memory(nets[name], memory).items():
-                yield f"adam.{name}.{own}", value
+        yield from _named("actor", self.actor, self._adam_actor)
+        for number, (critic, adam) in enumerate(zip(self.critics, self._adam_critics, strict=True)):
+            yield from _named(f"critics.{number}", critic, adam)
+        for number, target in enumerate(self.targets):
+            yield from _named(f"targets.{number}", target)
         yield "log_coefficient", self.log_coefficient
-        yield "adam.log_coefficient.step", self._adam_coefficient["step"]
+        memory = self._adam_coefficient.memory
+        yield "adam.log_coefficient.step", memory["step"]
         for moment in ("exp_avg", "exp_avg_sq"):
-            yield f"adam.log_coefficient.{moment}", self._adam_coefficient[f"{moment}.log_coefficient"]
+            yield f"adam.log_coefficient.{moment}", memory[f"{moment}.log_coefficient"][:1]
+
+
+class Learned:
+    """What Adam moves, and its memory of that."""
+
+    def __init__(self, parts: Sequence[Part], lr: float) -> None:
+        self.memory = ADAM.init(parts)
+        self.step = ADAM.prepare(self.memory, parts, lr)
+
+
+def _named(name: str, net: Net, adam: Learned | None = None) -> Iterator[tuple[str, Tensor]]:
+    """A network's parameters, and what Adam remembers of them."""
+    for own, value in net.params.items():
+        yield f"{name}.{own}", value
+    if adam is not None:
+        for own, value in named_memory(net, adam.memory).items():
+            yield f"adam.{name}.{own}", value
