@@ -58,7 +58,7 @@ class Layer(ctypes.Structure):
         ("inverse_lipschitz", _double),
         ("numbers", _double * 3),
         ("epsilon", _double),
-        *((name, _integer) for name in ("input", "normal", "deviation", "answer", "slope", "injected")),
+        *((name, _integer) for name in ("input", "normal", "deviation", "answer", "slope", "injected", "grad")),
     )
 
     inputs: int
@@ -67,6 +67,7 @@ class Layer(ctypes.Structure):
     kind: int
     input: int
     answer: int
+    grad: int
 
     @property
     def padded(self) -> int:
@@ -91,8 +92,9 @@ class _Network(ctypes.Structure):
         *((name, _pointer) for name in ("weights", "others", "weight_grads", "other_grads")),
         *((name, _integer) for name in ("weight_count", "other_count")),
         ("workspace", _pointer),
-        *((name, _integer) for name in ("batch", "grad")),
+        ("batch", _integer),
         ("transposed", _integer * 2),
+        ("sums", _integer),
         ("batches", _integer * 2),
     )
 
@@ -195,7 +197,7 @@ class Network:
 
     def grad(self, index: int, batch: int, columns: int) -> Tensor:
         """The gradient at hand, for a layer's answers or what its activation was given, in the workspace."""
-        return self.view(self._network.grad, batch, self.layers[index].stride, columns)
+        return self.view(self.layers[index].grad, batch, self.layers[index].stride, columns)
 
     def backward(self, x: Tensor, first: int, last: int) -> None:
         """Gradients of layers `last` down to `first`, from that in `grad`; those of others are added."""

@@ -151,55 +151,65 @@ inline void activate(const Network& net, const Layer& layer, int64_t batch) {
 
 constexpr int64_t BLOCK = 16;  // rows that are summed up by themselves, so that long sums keep their digits
 
+// The sums of term(b, c) over a batch, for vectors c of units, in `net.sums`. All of a block's samples are read before the
+// next block's, as they lie in memory.
+template <class Term> INLINE const Real* sums_over_batch(const Network& net, int64_t padded, int64_t batch, const Term& term) {
+  Real* sums = net.workspace + net.sums;
+  for (int64_t c = 0; c < padded; c += LANES) store(sums + c, V{});
+  for (int64_t first = 0; first < batch; first += BLOCK)
+    for (int64_t c = 0; c < padded; c += LANES) {
+      V block{};
+      for (int64_t b = first; b < smaller(first + BLOCK, batch); b++) block += term(b, c);
+      store(sums + c, load(sums + c) + block);
+    }
+  return sums;
+}
+
 // The gradient for the activation's output, [batch][stride], becomes that for its input, [batch][padded], in place; adds
 // alpha's. `to_others` is null where gradients of parameters are not wanted.
 inline void activation_backward(const Network& net, const Layer& layer, Real* grad, int64_t batch, Real* to_others) {
   int64_t padded = layer.padded(), stride = layer.stride();
-  bool twice = layer.kind == Kind::CRELU || layer.kind == Kind::FOURIER;
   const Real *slope = net.workspace + layer.slope, *injected = net.workspace + layer.injected;
-  V all_units[VECTORS] = {};
-  for (int64_t c = 0; c < padded; c += LANES) {
-    V alphas{};
-    for (int64_t first = 0; first < batch; first += BLOCK) {
-      V block{};
-      for (int64_t b = first; b < smaller(first + BLOCK, batch); b++) {
+  if (layer.kind == Kind::CRELU || layer.kind == Kind::FOURIER) {
+    for (int64_t b = 0; b < batch; b++)
+      for (int64_t c = 0; c < padded; c += LANES) {
         int64_t at = b * stride + c, second = at + layer.outputs;
-        V own = load(grad + at);
-        if (layer.alpha >= 0) block += own * load(injected + b * padded + c);
-        own = own * load(slope + at);
-        if (twice) {
-          own += load(grad + second) * load(slope + second);
-          own = is_real(c, layer.outputs) ? own : V{};
-        }
-        store(grad + at, own);
+        V own = load(grad + at) * load(slope + at) + load(grad + second) * load(slope + second);
+        store(grad + at, is_real(c, layer.outputs) ? own : V{});
       }
-      alphas += block;
-    }
-    if (layer.alpha < 0 || !to_others) continue;
-    if (layer.alphas == 1) all_units[c / LANES % VECTORS] += alphas;
-    else store(to_others + layer.alpha + c, load(to_others + layer.alpha + c) + alphas);
+    return;
   }
-  if (layer.alphas == 1 && layer.alpha >= 0 && to_others) to_others[layer.alpha] += static_cast<Real>(total(all_units));
+  if (layer.alpha < 0 || !to_others) {
+    for (int64_t b = 0; b < batch; b++)
+      for (int64_t at = b * stride; at < b * stride + padded; at += LANES) store(grad + at, load(grad + at) * load(slope + at));
+    return;
+  }
+  const Real* sums = sums_over_batch(net, padded, batch, [&](int64_t b, int64_t c) {
+    V own = load(grad + b * stride + c);
+    store(grad + b * stride + c, own * load(slope + b * stride + c));
+    return own * load(injected + b * padded + c);
+  });
+  V all_units[VECTORS] = {};
+  Real* alpha = to_others + layer.alpha;
+  for (int64_t c = 0; c < padded; c += LANES) {
+    if (layer.alphas == 1) all_units[c / LANES % VECTORS] += load(sums + c);
+    else store(alpha + c, load(alpha + c) + load(sums + c));
+  }
+  if (layer.alphas == 1) *alpha += static_cast<Real>(total(all_units));
 }
 
 inline void norm_backward(const Network& net, const Layer& layer, Real* grad, int64_t batch, Real* to_others) {
   int64_t units = layer.outputs, padded = layer.padded(), stride = layer.stride();
   const Real* normals = net.workspace + layer.normal;
-  for (int64_t c = 0; to_others && c < padded; c += LANES) {
-    V gain{}, shift{};
-    for (int64_t first = 0; first < batch; first += BLOCK) {
-      V gains{}, shifts{};
-      for (int64_t b = first; b < smaller(first + BLOCK, batch); b++) {
-        V own = load(grad + b * stride + c);
-        gains += own * load(normals + b * padded + c);
-        shifts += own;
-      }
-      gain += gains;
-      shift += shifts;
-    }
-    if (layer.gain >= 0) store(to_others + layer.gain + c, load(to_others + layer.gain + c) + gain);
-    if (layer.shift >= 0) store(to_others + layer.shift + c, load(to_others + layer.shift + c) + shift);
-  }
+  auto add = [&](int64_t offset, const Real* sums) {
+    for (int64_t c = 0; c < padded; c += LANES) store(to_others + offset + c, load(to_others + offset + c) + load(sums + c));
+  };
+  auto own = [&](int64_t b, int64_t c) { return load(grad + b * stride + c); };
+  if (to_others && layer.gain >= 0)
+    add(layer.gain, sums_over_batch(net, padded, batch, [&](int64_t b, int64_t c) {
+      return own(b, c) * load(normals + b * padded + c);
+    }));
+  if (to_others && layer.shift >= 0) add(layer.shift, sums_over_batch(net, padded, batch, own));
   for (int64_t b = 0; b < batch; b++) {
     Real* own = grad + b * stride;
     const Real* normal = normals + b * padded;

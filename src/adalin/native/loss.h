@@ -12,7 +12,7 @@ struct Loss {
 };
 
 // From the outputs of the last layer for these rows to `scale` times the gradient of their summed cross-entropy, in
-// `net.grad`. An image has its lane, so no sum crosses lanes.
+// the layer's `grad`. An image has its lane, so no sum crosses lanes.
 inline Loss cross_entropy(const Network& net, const int64_t* labels, const int64_t* rows, int64_t batch, double scale) {
   const Layer& last = net.last();
   int64_t classes = last.outputs, padded = whole_steps(batch);
@@ -59,7 +59,7 @@ inline Loss cross_entropy(const Network& net, const int64_t* labels, const int64
   }
   loss.mean /= batch;
 
-  Real *grad = net.workspace + net.grad, factor = static_cast<Real>(scale);
+  Real *grad = net.workspace + last.grad, factor = static_cast<Real>(scale);
   for (int64_t i = 0; i < batch; i++) by_class[labels[rows[i]] * padded + i] -= 1;
   transpose(grad, last.stride(), by_class, padded, classes, batch);
   for (int64_t b = 0; b < batch; b++)

@@ -73,65 +73,66 @@ INLINE void weights_backward(const Network& net, const Layer& layer, const Batch
   int64_t padded = layer.padded();
   auto finish = rule.at(layer.weight + first * padded, padded);
   product(last - first, padded, x.size, Columns{x.data + first, x.stride},
-          Right{net.workspace + net.grad, layer.stride()}, FromZeroFor{finish.data, padded}, finish);
+          Right{net.workspace + layer.grad, layer.stride()}, FromZeroFor{finish.data, padded}, finish);
 }
 
 template <class Rule>
 inline void bias_backward(const Network& net, const Layer& layer, int64_t batch, const Rule& rule) {
-  const Real* grad = net.workspace + net.grad;
-  int64_t stride = layer.stride();
+  const Real *grad = net.workspace + layer.grad;
+  auto own = [&](int64_t b, int64_t c) { return load(grad + b * layer.stride() + c); };
+  const Real* sums = sums_over_batch(net, layer.padded(), batch, own);
   auto finish = rule.at(layer.bias, 0);
-  for (int64_t c = 0; c < layer.padded(); c += LANES) {
-    V sum{};
-    for (int64_t first = 0; first < batch; first += BLOCK) {
-      V block{};
-      for (int64_t b = first; b < smaller(first + BLOCK, batch); b++) block += load(grad + b * stride + c);
-      sum += block;
-    }
-    finish(0, c, sum);
+  for (int64_t c = 0; c < layer.padded(); c += LANES) finish(0, c, load(sums + c));
+}
+
+// The gradient for a layer's inputs, [batch][stride] with zeros behind them, from that for its product. What takes less is
+// transposed: the gradient and the result, for a few samples, or the weights. The sums are the same.
+inline void inputs_backward(const Network& net, const Layer& layer, int64_t batch, Real* to, int64_t stride) {
+  int64_t padded = whole_steps(batch), columns = whole_steps(layer.inputs);
+  const Real *weights = net.weights + layer.weight, *grad = net.workspace + layer.grad;
+  Real *right = net.workspace + net.transposed[0], *result = net.workspace + net.transposed[1];
+  auto zeros_behind = [](Real* rows, int64_t row_length, int64_t count, int64_t real, int64_t whole) {
+    for (int64_t r = 0; r < count; r++)
+      for (int64_t c = real; c < whole; c++) rows[r * row_length + c] = 0;
+  };
+  if (layer.outputs * layer.inputs < (layer.outputs + layer.inputs) * batch && layer.outputs <= padded) {
+    transpose(right, columns, weights, layer.padded(), layer.inputs, layer.outputs);
+    zeros_behind(right, columns, layer.outputs, layer.inputs, columns);
+    product(batch, columns, layer.outputs, Rows{grad, layer.stride()}, Right{right, columns}, FromZero{}, Store{to, stride});
+    return;
   }
+  transpose(right, padded, grad, layer.stride(), batch, layer.outputs);
+  zeros_behind(right, padded, layer.outputs, batch, padded);
+  product(layer.inputs, padded, layer.outputs, Rows{weights, layer.padded()}, Right{right, padded}, FromZero{},
+          Store{result, padded});
+  transpose(to, stride, result, padded, layer.inputs, batch);
+  zeros_behind(to, stride, batch, layer.inputs, columns);
 }
 
-// The gradient for a layer's inputs, transposed: its weights times the transposed gradient for its product.
-inline Real* inputs_backward(const Network& net, const Layer& layer, int64_t batch) {
-  int64_t padded = whole_steps(batch);
-  Real *right = net.workspace + net.transposed[0], *to = net.workspace + net.transposed[1];
-  for (int64_t o = 0; o < layer.outputs; o++)
-    for (int64_t b = batch; b < padded; b++) right[o * padded + b] = 0;
-  transpose(right, padded, net.workspace + net.grad, layer.stride(), batch, layer.outputs);
-  product(layer.inputs, padded, layer.outputs, Rows{net.weights + layer.weight, layer.padded()}, Right{right, padded},
-          FromZero{}, Store{to, padded});
-  return to;
-}
-
-// The gradient for a layer's answers, in `net.grad`, becomes that for its product.
+// The gradient for a layer's answers becomes that for its product.
 inline void before_linear(const Network& net, const Layer& layer, int64_t batch, Real* to_others) {
-  Real* grad = net.workspace + net.grad;
+  Real* grad = net.workspace + layer.grad;
   if (layer.kind == Kind::OUTPUT) return;
   if (layer.kind != Kind::FOREIGN) activation_backward(net, layer, grad, batch, to_others);
   if (layer.has_norm) norm_backward(net, layer, grad, batch, to_others);
 }
 
-inline void take_answers_gradient(const Network& net, const Layer& before, const Real* transposed, int64_t batch) {
-  Real* grad = net.workspace + net.grad;
-  int64_t width = before.width, stride = before.stride();
-  transpose(grad, stride, transposed, whole_steps(batch), width, batch);
-  for (int64_t b = 0; b < batch; b++)
-    for (int64_t c = width; c < whole_steps(width); c++) grad[b * stride + c] = 0;
+inline void to_layer_before(const Network& net, int64_t i, int64_t batch) {
+  const Layer& before = net.layers[i - 1];
+  inputs_backward(net, net.layers[i], batch, net.workspace + before.grad, before.stride());
 }
 
-// From the gradient for the answers of layer `last` (or for the product of the output layer), in `net.grad`, to that for
-// the product of layer `first`. All gradients on the way go where `rule` says, but for the weights of layer 0.
+// From the gradient for the answers of layer `last` (or for the product of the output layer) to that for the product of
+// layer `first`, and on to the answers before it. All gradients on the way go where `rule` says, but for the weights of
+// layer 0.
 template <class Rule>
 void backward(const Network& net, const Batch& x, int64_t first, int64_t last, const Rule& rule, Real* to_others) {
   for (int64_t i = last; i >= first; i--) {
     const Layer& layer = net.layers[i];
     before_linear(net, layer, x.size, to_others);
-    const Real* inputs_gradient = i > 0 ? inputs_backward(net, layer, x.size) : nullptr;  // before the weights change
+    if (i > 0) to_layer_before(net, i, x.size);  // before the weights change
     bias_backward(net, layer, x.size, rule);
-    if (i == 0) return;
-    weights_backward(net, layer, inputs_of(net, i, x), 0, layer.inputs, rule);
-    take_answers_gradient(net, net.layers[i - 1], inputs_gradient, x.size);
+    if (i > 0) weights_backward(net, layer, inputs_of(net, i, x), 0, layer.inputs, rule);
   }
 }
 
@@ -274,7 +275,7 @@ inline int64_t train_with_gram(const Network& net, const Data& data, const Batch
     }
     Real inverse = static_cast<Real>(1 / *data.scale);
     for (int64_t b = 0; b < x.size; b++) {
-      Real *to = data.added + rows[b] * padded, *grad = net.workspace + net.grad + b * layer.stride();
+      Real *to = data.added + rows[b] * padded, *grad = net.workspace + layer.grad + b * layer.stride();
       for (int64_t c = 0; c < padded; c += LANES) store(to + c, load(to + c) + load(grad + c) * inverse);
     }
   }
@@ -293,8 +294,8 @@ EXPORTED void adalin_network_forward(const Network* net, const Real* x, int64_t 
   forward(*net, {x, stride, batch}, first, last);
 }
 
-// From the gradient for what layer `last` answers, in `net->grad`, through the layers down to `first`. It leaves there the
-// gradient for the answers of layer first - 1.
+// From the gradient for what layer `last` answers through the layers down to `first`, and on to the answers of the one
+// before it.
 EXPORTED void adalin_network_backward(const Network* net, const Real* x, int64_t stride, int64_t batch, int64_t first,
                                       int64_t last) {
   Batch inputs{x, stride, batch};
@@ -307,13 +308,16 @@ EXPORTED void adalin_network_backward(const Network* net, const Real* x, int64_t
 EXPORTED void adalin_network_inputs_backward(const Network* net, int64_t batch, int64_t first, int64_t last, Real* to) {
   for (int64_t i = last; i >= first; i--) {
     before_linear(*net, net->layers[i], batch, nullptr);
-    const Real* transposed = inputs_backward(*net, net->layers[i], batch);
-    if (i > 0) take_answers_gradient(*net, net->layers[i - 1], transposed, batch);
-    else transpose(to, net->features(), transposed, whole_steps(batch), net->features(), batch);
+    if (i > 0) to_layer_before(*net, i, batch);
   }
+  if (first > 0) return;
+  int64_t features = net->features(), stride = whole_steps(features);
+  Real* result = net->workspace + net->batches[0];
+  inputs_backward(*net, net->layers[0], batch, result, stride);
+  for (int64_t b = 0; b < batch; b++) std::memcpy(to + b * features, result + b * stride, features * sizeof(Real));
 }
 
-// The loss of what the last forward pass gave for these rows, its gradient in `net->grad`; 0 where it is not finite.
+// The loss of what the last forward pass gave for these rows, its gradient in the last layer's `grad`; 0 where it is not finite.
 EXPORTED int adalin_network_loss(const Network* net, const int64_t* labels, const int64_t* rows, int64_t count,
                                  int64_t* correct, double* loss) {
   Loss found = cross_entropy(*net, labels, rows, count, 1. / count);

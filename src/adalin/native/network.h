@@ -46,6 +46,7 @@ struct Layer {  // linear, then a norm over the units if there is one, then an a
   int64_t answer;      // the activation's output, [batch][stride]
   int64_t slope;       // its derivative for the input, likewise
   int64_t injected;    // its derivative for alpha, [batch][padded]
+  int64_t grad;        // the gradient for `answer`, then for the product, [batch][stride]; neighbours take turns
   INLINE int64_t padded() const { return whole_steps(outputs); }
   INLINE int64_t stride() const { return whole_steps(width) + STEP; }  // the second half may begin anywhere
   INLINE Settings settings() const {
@@ -62,8 +63,8 @@ struct Network {
   Real* workspace;
   int64_t batch;  // the largest
   // Offsets in the workspace:
-  int64_t grad;           // for what the layer at hand gave, [batch][widest]
-  int64_t transposed[2];  // [widest][padded batch]
+  int64_t transposed[2];  // a gradient or weights, [tallest][padded batch]
+  int64_t sums;           // over samples, [widest]
   int64_t batches[2];     // inputs of two steps, [batch][stride]
   INLINE const Layer& last() const { return layers[depth - 1]; }
   INLINE int64_t features() const { return layers[0].inputs; }
@@ -86,11 +87,13 @@ inline int64_t plan(Network& net, int64_t batch, int64_t features) {
     layer.slope = place(batch * layer.stride());
     layer.injected = place(layer.alpha < 0 ? 0 : batch * layer.padded());
     widest = larger(widest, layer.stride());
-    tallest = larger(tallest, larger(layer.inputs, layer.padded()));
+    tallest = larger(tallest, larger(whole_steps(layer.inputs), layer.padded()));
   }
   net.batch = batch;
-  net.grad = place(batch * widest);
+  int64_t grads[2] = {place(batch * widest), place(batch * widest)};
+  for (int64_t i = 0; i < net.depth; i++) net.layers[i].grad = grads[i % 2];
   for (int64_t& at : net.transposed) at = place(tallest * padded_batch);
+  net.sums = place(widest);
   for (int64_t& at : net.batches) at = place(batch * (whole_steps(features) + STEP));
   return length;
 }
