@@ -26,7 +26,7 @@ template <class Term> INLINE double mean(int64_t units, int64_t padded, const Te
 inline void normalise(const Network& net, const Layer& layer, int64_t batch) {
   int64_t units = layer.outputs, padded = layer.padded();
   for (int64_t b = 0; b < batch; b++) {
-    Real *x = net.workspace + layer.input + b * padded, *normal = net.workspace + layer.normal + b * padded;
+    Real *x = net.workspace + layer.input + b * layer.input_stride(), *normal = net.workspace + layer.normal + b * padded;
     Real centre = static_cast<Real>(mean(units, padded, [&](int64_t c) { return load(x + c); }));
     auto moved = [&](int64_t c) { return is_real(c, units) ? load(x + c) - centre : V{}; };
     double variance = mean(units, padded, [&](int64_t c) { V own = moved(c); return own * own; });
@@ -82,18 +82,19 @@ template <class B> struct Interpolated {
 // The kernels of bases take finite numbers only, and may lose a NaN.
 INLINE V unless_nan(V x, V y) { return x == x ? y : x; }
 
-template <class F> void activate(const Network& net, const Layer& layer, int64_t batch) {
+// Without `keep`, no derivatives are.
+template <class F> void activate(const Network& net, const Layer& layer, int64_t batch, bool keep) {
   const Settings settings = layer.settings();
   int64_t padded = layer.padded(), stride = layer.stride();
   for (int64_t b = 0; b < batch; b++) {
-    const Real* x = net.workspace + layer.input + b * padded;
     Real *y = net.workspace + layer.answer + b * stride, *slope = net.workspace + layer.slope + b * stride;
     Real* injected = layer.alpha < 0 ? nullptr : net.workspace + layer.injected + b * padded;
     for (int64_t c = 0; c < padded; c += LANES) {
-      V alpha{}, own = load(x + c);
+      V alpha{}, own = load(y + c);
       if (injected) alpha = layer.alphas == 1 ? all(net.others[layer.alpha]) : load(net.others + layer.alpha + c);
       Answer answer = F::at(own, alpha, settings);
       store(y + c, unless_nan(own, answer.y));
+      if (!keep) continue;
       store(slope + c, answer.slope);
       if (injected) store(injected + c, answer.injected);
     }
@@ -132,18 +133,19 @@ template <class F> void activate_twice(const Network& net, const Layer& layer, i
   }
 }
 
-inline void activate(const Network& net, const Layer& layer, int64_t batch) {
+inline void activate(const Network& net, const Layer& layer, int64_t batch, bool keep) {
   switch (layer.kind) {
     case Kind::OUTPUT:
     case Kind::FOREIGN: return;
     case Kind::CRELU: return activate_twice<BothSigns>(net, layer, batch);
     case Kind::FOURIER: return activate_twice<BothWaves>(net, layer, batch);
-    case Kind::PLAIN: return with_base(layer.base, [&](auto b) { activate<Fixed<decltype(b)>>(net, layer, batch); });
+    case Kind::PLAIN:
+      return with_base(layer.base, [&](auto b) { activate<Fixed<decltype(b)>>(net, layer, batch, keep); });
     case Kind::INTERPOLATION:
-      return with_base(layer.base, [&](auto b) { activate<Interpolated<decltype(b)>>(net, layer, batch); });
+      return with_base(layer.base, [&](auto b) { activate<Interpolated<decltype(b)>>(net, layer, batch, keep); });
     case Kind::ADALIN:
-      if (layer.base == Base::PRELU) return activate<LearnedSlope>(net, layer, batch);
-      return with_base(layer.base, [&](auto b) { activate<WithGate<decltype(b)>>(net, layer, batch); });
+      if (layer.base == Base::PRELU) return activate<LearnedSlope>(net, layer, batch, keep);
+      return with_base(layer.base, [&](auto b) { activate<WithGate<decltype(b)>>(net, layer, batch, keep); });
   }
 }
 

@@ -31,25 +31,27 @@ template <class Start>
 INLINE void multiply(const Network& net, const Layer& layer, const Batch& x, int64_t first, int64_t last, const Start& start) {
   int64_t padded = layer.padded();
   product(x.size, padded, last - first, Rows{x.data + first, x.stride},
-          Right{net.weights + layer.weight + first * padded, padded}, start, Store{net.workspace + layer.input, padded});
+          Right{net.weights + layer.weight + first * padded, padded}, start,
+          Store{net.workspace + layer.input, layer.input_stride()});
 }
 
 inline void linear(const Network& net, const Layer& layer, const Batch& x) {
   int64_t together = x.size < WORTH_ROWS ? 2 * rows_at_once(layer) : DEEPEST_PANEL;
   multiply(net, layer, x, 0, smaller(together, layer.inputs), FromRow{net.weights + layer.bias});
   for (int64_t k = together; k < layer.inputs; k += together)
-    multiply(net, layer, x, k, smaller(k + together, layer.inputs), FromMatrix{net.workspace + layer.input, layer.padded()});
+    multiply(net, layer, x, k, smaller(k + together, layer.inputs), FromMatrix{net.workspace + layer.input, layer.input_stride()});
 }
 
-inline void after_linear(const Network& net, const Layer& layer, int64_t batch) {
+inline void after_linear(const Network& net, const Layer& layer, int64_t batch, bool keep = true) {
   if (layer.has_norm) normalise(net, layer, batch);
-  activate(net, layer, batch);
+  activate(net, layer, batch, keep);
 }
 
-inline void forward(const Network& net, const Batch& x, int64_t first, int64_t last) {
+// Without `keep`, no backward pass can follow.
+inline void forward(const Network& net, const Batch& x, int64_t first, int64_t last, bool keep = true) {
   for (int64_t i = first; i < last; i++) {
     linear(net, net.layers[i], inputs_of(net, i, x));
-    after_linear(net, net.layers[i], x.size);
+    after_linear(net, net.layers[i], x.size, keep);
   }
 }
 
@@ -237,7 +239,7 @@ inline int64_t train_plainly(const Network& net, const Data& data, const Batches
       weights_backward(net, layer, now, k, end, rule);
       if (!more) continue;
       if (k == 0) multiply(net, layer, next, k, end, FromRow{net.weights + layer.bias});
-      else multiply(net, layer, next, k, end, FromMatrix{net.workspace + layer.input, layer.padded()});
+      else multiply(net, layer, next, k, end, FromMatrix{net.workspace + layer.input, layer.input_stride()});
     }
     now = next;
   }
@@ -251,19 +253,20 @@ inline int64_t train_with_gram(const Network& net, const Data& data, const Batch
   const Layer& layer = net.layers[0];
   int64_t padded = layer.padded(), together = 2 * rows_at_once(layer);
   Real* z = net.workspace + layer.input;
-  FromMatrix so_far{z, padded};
+  int64_t stride = layer.input_stride();
+  FromMatrix so_far{z, stride};
   for (int64_t step = 0; step < batches.steps(); step++) {
     const int64_t* rows = batches.rows(step);
     Batch x = gather(net, data, rows, batches.length(step), 0);
     for (int64_t b = 0; b < x.size; b++)
-      std::memcpy(z + b * padded, data.start_products + rows[b] * padded, padded * sizeof(Real));
+      std::memcpy(z + b * stride, data.start_products + rows[b] * padded, padded * sizeof(Real));
     for (int64_t k = 0; k < data.images; k += together)
       product(x.size, padded, smaller(together, data.images - k), Rows{x.data + k, x.stride},
-              Right{data.added + k * padded, padded}, so_far, Store{z, padded});
+              Right{data.added + k * padded, padded}, so_far, Store{z, stride});
     Real scale = static_cast<Real>(*data.scale);
     for (int64_t b = 0; b < x.size; b++)
       for (int64_t c = 0; c < padded; c += LANES)
-        store(z + b * padded + c, load(z + b * padded + c) * scale + load(net.weights + layer.bias + c));
+        store(z + b * stride + c, load(z + b * stride + c) * scale + load(net.weights + layer.bias + c));
 
     if (!descend(net, data, x, batches, step, pass, results)) return step;
     *data.scale *= scale_of_weights(pass);
@@ -288,10 +291,10 @@ inline int64_t train_with_gram(const Network& net, const Data& data, const Batch
 
 EXPORTED int64_t adalin_plan(Network* net, int64_t batch, int64_t features) { return plan(*net, batch, features); }
 
-// Layers first ... last - 1. What they compute stays in the workspace.
+// Layers first ... last - 1. What they compute stays in the workspace, but for derivatives without `keep`.
 EXPORTED void adalin_network_forward(const Network* net, const Real* x, int64_t stride, int64_t batch, int64_t first,
-                                     int64_t last) {
-  forward(*net, {x, stride, batch}, first, last);
+                                     int64_t last, int keep) {
+  forward(*net, {x, stride, batch}, first, last, keep != 0);
 }
 
 // From the gradient for what layer `last` answers through the layers down to `first`, and on to the answers of the one

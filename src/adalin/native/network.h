@@ -40,7 +40,7 @@ struct Layer {  // linear, then a norm over the units if there is one, then an a
   int32_t has_norm;
   double inverse_lipschitz, numbers[3], epsilon;
   // Offsets in the workspace, for the largest batch:
-  int64_t input;       // the activation's input, [batch][padded]
+  int64_t input;       // the activation's input, [batch][input_stride]; `answer` itself where one follows the other in place
   int64_t normal;      // the norm's result before gain and shift, [batch][padded]
   int64_t deviation;   // 1 / deviation of each sample, [batch]
   int64_t answer;      // the activation's output, [batch][stride]
@@ -49,6 +49,8 @@ struct Layer {  // linear, then a norm over the units if there is one, then an a
   int64_t grad;        // the gradient for `answer`, then for the product, [batch][stride]; neighbours take turns
   INLINE int64_t padded() const { return whole_steps(outputs); }
   INLINE int64_t stride() const { return whole_steps(width) + STEP; }  // the second half may begin anywhere
+  INLINE bool in_place() const { return kind == Kind::PLAIN || kind == Kind::ADALIN || kind == Kind::INTERPOLATION; }
+  INLINE int64_t input_stride() const { return in_place() ? stride() : padded(); }
   INLINE Settings settings() const {
     auto real = [](double number) { return static_cast<Real>(number); };
     return {base, gate, real(inverse_lipschitz), real(numbers[0]), real(numbers[1]), real(numbers[2])};
@@ -80,10 +82,10 @@ inline int64_t plan(Network& net, int64_t batch, int64_t features) {
   };
   for (int64_t i = 0; i < net.depth; i++) {
     Layer& layer = net.layers[i];
-    layer.input = place(batch * layer.padded());
     layer.normal = place(layer.has_norm ? batch * layer.padded() : 0);
     layer.deviation = place(layer.has_norm ? batch : 0);
     layer.answer = place(batch * layer.stride());
+    layer.input = layer.in_place() ? layer.answer : place(batch * layer.padded());
     layer.slope = place(batch * layer.stride());
     layer.injected = place(layer.alpha < 0 ? 0 : batch * layer.padded());
     widest = larger(widest, layer.stride());
