@@ -135,7 +135,7 @@ class NativeNet(Net):
         rows = rows.contiguous()
         if self._foreign:
             self._x = self._given.inputs.index_select(0, rows)
-            self._run()
+            self._run(self._x)
             finite, correct, losses = self._network.loss(self._given, rows)
             if finite:
                 self._backward()
@@ -144,8 +144,12 @@ class NativeNet(Net):
         return Steps(correct, losses) if finite else Steps.none()
 
     def forward(self, x: Tensor) -> Tensor:
-        self._x = x.detach().flatten(1).contiguous()
-        self._run()
+        self._x = _rows_of(x)
+        self._run(self._x)
+        return self._network.outputs(len(x)).clone()
+
+    def predict(self, x: Tensor) -> Tensor:
+        self._run(_rows_of(x), keep=False)
         return self._network.outputs(len(x)).clone()
 
     def backward(self, grad: Tensor) -> None:
@@ -154,7 +158,7 @@ class NativeNet(Net):
 
     def input_gradient(self, grad: Tensor) -> Tensor:
         self._take(grad)
-        result = torch.empty_like(self._x)
+        result = self._x.new_empty(self._x.shape)
         for first, last in self._segments_backward():
             if self._blocks[last].function.kind == Kind.FOREIGN:
                 self._through(last, with_parameters=False)
@@ -163,20 +167,20 @@ class NativeNet(Net):
 
     # ---- Passes ------------------------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        """All layers, with Python's activations between them."""
-        start, batch = 0, len(self._x)
+    def _run(self, rows: Tensor, *, keep: bool = True) -> None:
+        """All layers, with Python's activations between them; without `keep`, no gradients can follow."""
+        start, batch = 0, len(rows)
         for index in self._foreign:
-            self._network.forward(self._x, start, index + 1)
+            self._network.forward(rows, start, index + 1, keep=keep)
             x = self._network.activation_inputs(index, batch).clone().requires_grad_()  # the workspace changes
             activation = self._blocks[index].activation
             assert activation is not None
-            with torch.enable_grad():
+            with torch.set_grad_enabled(keep):
                 y = activation(x)
             self._graphs[index] = x, y
             self._network.answers(index, batch).copy_(y.detach())
             start = index + 1
-        self._network.forward(self._x, start)
+        self._network.forward(rows, start, keep=keep)
 
     def _backward(self) -> None:
         """All gradients, from that for the outputs in the workspace."""
@@ -244,6 +248,12 @@ class NativeNet(Net):
             "gram.added": gram.added,
             "gram.scale": gram.scale,
         }
+
+
+def _rows_of(x: Tensor) -> Tensor:
+    """A batch as dense rows, which may be apart from each other."""
+    rows = x.detach() if x.dim() == 2 else x.detach().flatten(1)
+    return rows if rows.stride(1) == 1 else rows.contiguous()
 
 
 def _laid_out(model: nn.Module, blocks: Sequence[Block]) -> tuple[dict[str, Place], list[native.Layer], list[int]]:

@@ -23,7 +23,7 @@ SIGNATURES = {
 }
 NETWORK_SIGNATURES = {
     "adalin_plan": [_pointer] + [_integer] * 2,
-    "adalin_network_forward": [_pointer] * 2 + [_integer] * 4,
+    "adalin_network_forward": [_pointer] * 2 + [_integer] * 4 + [ctypes.c_int],
     "adalin_network_backward": [_pointer] * 2 + [_integer] * 4,
     "adalin_network_inputs_backward": [_pointer] + [_integer] * 3 + [_pointer],
     "adalin_network_loss": [_pointer] * 3 + [_integer] + [_pointer] * 2,

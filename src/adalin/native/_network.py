@@ -173,12 +173,11 @@ class Network:
         """Some of the workspace."""
         return self.workspace[offset:].as_strided((batch, columns), (stride, 1))
 
-    def forward(self, x: Tensor, first: int = 0, last: int | None = None) -> None:
-        """Layers from `first` up to and without `last`."""
-        self.reserve(len(x))
-        self._kernels.adalin_network_forward(
-            self._reference, self._batch(x), self.features, len(x), first, len(self.layers) if last is None else last
-        )
+    def forward(self, x: Tensor, first: int = 0, last: int | None = None, *, keep: bool = True) -> None:
+        """Layers from `first` up to and without `last`; without `keep`, no backward pass can follow."""
+        batch, end = len(x), len(self.layers) if last is None else last
+        self.reserve(batch)
+        self._kernels.adalin_network_forward(self._reference, *self._batch(x), batch, first, end, keep)
 
     def outputs(self, batch: int) -> Tensor:
         """Of the last layer, in the workspace."""
@@ -193,7 +192,7 @@ class Network:
     def activation_inputs(self, index: int, batch: int) -> Tensor:
         """What it was given."""
         layer = self.layers[index]
-        return self.view(layer.input, batch, layer.padded, layer.outputs)
+        return self.view(layer.input, batch, layer.padded, layer.outputs)  # Python's are not made in place
 
     def grad(self, index: int, batch: int, columns: int) -> Tensor:
         """The gradient at hand, for a layer's answers or what its activation was given, in the workspace."""
@@ -201,9 +200,7 @@ class Network:
 
     def backward(self, x: Tensor, first: int, last: int) -> None:
         """Gradients of layers `last` down to `first`, from that in `grad`; those of others are added."""
-        self._kernels.adalin_network_backward(
-            self._reference, self._batch(x), self.features, len(x), first, last
-        )
+        self._kernels.adalin_network_backward(self._reference, *self._batch(x), len(x), first, last)
 
     def inputs_backward(self, batch: int, first: int, last: int, to: Tensor) -> None:
         """The gradient for the inputs alone, from that in `grad`; `to` takes that for the network's."""
@@ -297,10 +294,16 @@ class Network:
         ]
         return _Data(*addresses, features, images, *gram)
 
-    def _batch(self, x: Tensor) -> int:
+    def _batch(self, x: Tensor) -> tuple[int, int]:
+        """Address of a batch, and the distance between its rows."""
         if x.dim() != 2 or x.shape[1] != self.features:
             raise ValueError(f"a batch is (images, {self.features}), not {tuple(x.shape)}")
-        return _address(x, "the batch", self.dtype, len(x) * self.features)
+        if x.dtype is not self.dtype or not x.is_cpu:
+            raise ValueError(f"the batch must be {self.dtype} on the CPU, not {x.dtype} on {x.device}")
+        distance, step = x.stride()
+        if (step != 1 and self.features > 1) or (distance < self.features and len(x) > 1):
+            raise ValueError(f"the batch's rows must be dense, and its strides are {x.stride()}")
+        return x.data_ptr(), distance
 
 
 # ---- Optimisers ------------------------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ class SAC:
 
     def act(self, observation: NDArray[np.floating], *, deterministic: bool = False) -> Action:
         """One action for one observation."""
-        outputs = self.actor.forward(torch.as_tensor(observation, dtype=self._scale.dtype)[None])
+        outputs = self.actor.predict(torch.as_tensor(observation, dtype=self._scale.dtype)[None])
         if deterministic:
             mean, _ = outputs.chunk(2, 1)
             actions = mean.tanh() * self._scale + self._bias
@@ -121,9 +121,9 @@ class SAC:
 
     def _update_critics(self, batch: Batch) -> None:
         """Minimise the mean over the batch of (Q - y)^2, y = r + gamma (1 - terminated) (min Q' - alpha log pi)."""
-        after = self._sample(self.actor.forward(batch.next_observations))
+        after = self._sample(self.actor.predict(batch.next_observations))
         pairs = torch.cat((batch.next_observations, after.actions), 1)
-        value = torch.minimum(*(target.forward(pairs) for target in self.targets))
+        value = torch.minimum(*(target.predict(pairs) for target in self.targets))
         value = value.sub_(after.log_prob, alpha=self.coefficient)
         wanted = torch.addcmul(batch.rewards, 1 - batch.terminated, value, value=self._gamma)
         self.values = torch.stack([critic.forward(batch.pairs) for critic in self.critics])
