@@ -35,6 +35,21 @@ INLINE void multiply(const Network& net, const Layer& layer, const Batch& x, int
           Store{net.workspace + layer.input, layer.input_stride()});
 }
 
+// A single output, such as a critic's value, would be one real column in sixteen: here it is a sum in 16 lanes. Samples are
+// another layer's answers, so there are numbers up to a whole step.
+inline void multiply_by_vector(const Network& net, const Layer& layer, const Batch& x) {
+  Real *vector = net.workspace + net.sums, *to = net.workspace + layer.input;
+  int64_t inputs = whole_steps(layer.inputs), padded = layer.padded();
+  for (int64_t k = 0; k < inputs; k++) vector[k] = k < layer.inputs ? net.weights[layer.weight + k * padded] : 0;
+  for (int64_t b = 0; b < x.size; b++) {
+    V sums[VECTORS] = {};
+    for (int64_t k = 0; k < inputs; k += STEP)
+      for (int v = 0; v < VECTORS; v++) sums[v] += load(x.data + b * x.stride + k + v * LANES) * load(vector + k + v * LANES);
+    for (int64_t c = 0; c < padded; c++) to[b * layer.input_stride() + c] = 0;
+    to[b * layer.input_stride()] = static_cast<Real>(total(sums)) + net.weights[layer.bias];
+  }
+}
+
 inline void linear(const Network& net, const Layer& layer, const Batch& x) {
   int64_t together = x.size < WORTH_ROWS ? 2 * rows_at_once(layer) : DEEPEST_PANEL;
   multiply(net, layer, x, 0, smaller(together, layer.inputs), FromRow{net.weights + layer.bias});
@@ -50,8 +65,10 @@ inline void after_linear(const Network& net, const Layer& layer, int64_t batch, 
 // Without `keep`, no backward pass can follow.
 inline void forward(const Network& net, const Batch& x, int64_t first, int64_t last, bool keep = true) {
   for (int64_t i = first; i < last; i++) {
-    linear(net, net.layers[i], inputs_of(net, i, x));
-    after_linear(net, net.layers[i], x.size, keep);
+    const Layer& layer = net.layers[i];
+    if (layer.outputs == 1 && i > 0) multiply_by_vector(net, layer, inputs_of(net, i, x));
+    else linear(net, layer, inputs_of(net, i, x));
+    after_linear(net, layer, x.size, keep);
   }
 }
 
@@ -76,6 +93,21 @@ INLINE void weights_backward(const Network& net, const Layer& layer, const Batch
   auto finish = rule.at(layer.weight + first * padded, padded);
   product(last - first, padded, x.size, Columns{x.data + first, x.stride},
           Right{net.workspace + layer.grad, layer.stride()}, FromZeroFor{finish.data, padded}, finish);
+}
+
+// Of a layer behind another one, with a single output: the same sums, in a row.
+template <class Rule>
+inline void vector_backward(const Network& net, const Layer& layer, const Batch& x, const Rule& rule) {
+  Real* sums = net.workspace + net.sums;
+  product(1, whole_steps(layer.inputs), x.size, Columns{net.workspace + layer.grad, layer.stride()}, Right{x.data, x.stride},
+          FromZero{}, Store{sums, 0});
+  auto finish = rule.at(layer.weight, layer.padded());
+  for (int64_t k = 0; k < layer.inputs; k++)
+    for (int64_t c = 0; c < layer.padded(); c += LANES) {
+      V sum{};
+      if (c == 0) sum[0] = sums[k];
+      finish(k, c, sum);
+    }
 }
 
 template <class Rule>
@@ -134,7 +166,9 @@ void backward(const Network& net, const Batch& x, int64_t first, int64_t last, c
     before_linear(net, layer, x.size, to_others);
     if (i > 0) to_layer_before(net, i, x.size);  // before the weights change
     bias_backward(net, layer, x.size, rule);
-    if (i > 0) weights_backward(net, layer, inputs_of(net, i, x), 0, layer.inputs, rule);
+    if (i == 0) return;
+    if (layer.outputs == 1) vector_backward(net, layer, inputs_of(net, i, x), rule);
+    else weights_backward(net, layer, inputs_of(net, i, x), 0, layer.inputs, rule);
   }
 }
 

@@ -66,7 +66,7 @@ struct Network {
   int64_t batch;  // the largest
   // Offsets in the workspace:
   int64_t transposed[2];  // a gradient or weights, [tallest][padded batch]
-  int64_t sums;           // over samples, [widest]
+  int64_t sums;           // over samples, or a layer's weights for one output, [widest]
   int64_t batches[2];     // inputs of two steps, [batch][stride]
   INLINE const Layer& last() const { return layers[depth - 1]; }
   INLINE int64_t features() const { return layers[0].inputs; }
