@@ -13,6 +13,8 @@ from adalin.native._library import library
 
 STEP = 16
 """Numbers that the kernels treat together: rows of weights are padded to so many."""
+MOST_VIEWS = 100
+"""Views of a workspace that are kept, since making one takes longer than small layers do."""
 ALIGNMENT = 64
 """Bytes."""
 
@@ -157,6 +159,7 @@ class Network:
         self._reference = ctypes.addressof(self._network)
         self._features = self.features = layers[0].inputs
         self.workspace = torch.empty(0, dtype=self.dtype)
+        self._views: dict[tuple[int, int, int, int], Tensor] = {}
         self._counts = torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.float64)
 
     def reserve(self, batch: int, features: int = 0) -> None:
@@ -168,10 +171,16 @@ class Network:
             length = self._kernels.adalin_plan(self._reference, batch, self._features)
             self.workspace = aligned_zeros(length, self.dtype)
             self._network.workspace = self.workspace.data_ptr()
+            self._views.clear()
 
     def view(self, offset: int, batch: int, stride: int, columns: int) -> Tensor:
         """Some of the workspace."""
-        return self.workspace[offset:].as_strided((batch, columns), (stride, 1))
+        key = (offset, batch, stride, columns)
+        if key not in self._views:
+            if len(self._views) > MOST_VIEWS:  # of batches of ever new sizes
+                self._views.clear()
+            self._views[key] = self.workspace[offset:].as_strided((batch, columns), (stride, 1))
+        return self._views[key]
 
     def forward(self, x: Tensor, first: int = 0, last: int | None = None, *, keep: bool = True) -> None:
         """Layers from `first` up to and without `last`; without `keep`, no backward pass can follow."""

@@ -7,6 +7,7 @@ would give is what the tests compare them with.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -40,8 +41,7 @@ class Batch:
     next_observations: Tensor
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """Actions drawn from the policy, with what their gradients need."""
 
     actions: Tensor
@@ -144,9 +144,10 @@ class SAC:
             values = torch.stack([critic.forward(pairs) for critic in self.critics])
             least = values.amin(0)
             self.actor_loss = (self.coefficient * sample.log_prob - least).mean()
-            for_values = (values == least) / (-size * (values == least).sum(0))  # of -mean(min Q); equals share it
+            is_least = values == least
+            for_values = is_least / (is_least.sum(0) * -size)  # of -mean(min Q); equals share it
             for_pairs = [net.input_gradient(grad) for net, grad in zip(self.critics, for_values, strict=True)]
-            for_actions = sum(for_pairs)[:, -actions:]
+            for_actions = torch.add(*for_pairs)[:, -actions:]
             self.actor.backward(self._sample_gradient(sample, for_actions))
             self._adam_actor.step()
             # The same outputs serve the coefficient here and the actor in the next round: its weights are the same.
