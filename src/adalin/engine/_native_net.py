@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from adalin import native
 from adalin.engine._gram import Gram
+from adalin.engine._module_net import weights_of
 from adalin.engine._net import Net, Steps, Update
-from adalin.engine._perceptron import Block, Refused, blocks_of
+from adalin.engine._perceptron import Block, RefusedError, blocks_of
 from adalin.native import Kind, aligned_zeros, padded
 from adalin.streams import Task
 from adalin.structure import Part
@@ -18,13 +19,14 @@ from adalin.structure import Part
 
 @dataclass(frozen=True)
 class Place:
-    """Where a parameter is in a flat tensor: as a matrix (inputs, outputs), or (1, numbers)."""
+    """Where a parameter is in a flat tensor: as a matrix (inputs, outputs), or as one row."""
 
     part: int
     offset: int
     rows: int
     columns: int
     shape: torch.Size
+    is_matrix: bool
 
     @property
     def stride(self) -> int:
@@ -35,15 +37,15 @@ class Place:
         """The parameter's numbers in tensors with the layout of the network's parts, in torch's layout."""
         own = values[self.part][self.offset : self.offset + self.rows * self.stride]
         matrix = own.view(self.rows, self.stride)[:, : self.columns]
-        return matrix.T if len(self.shape) == 2 and self.part == 0 else matrix.view(self.shape)
+        return matrix.T if self.is_matrix else matrix.view(self.shape)
 
 
 class NativeNet(Net):
     """A perceptron of any depth and width whose parameters lie in two flat tensors, weights and others.
 
     Args:
-        model: the network: Flatten, Linear, LayerNorm or not, activation, ..., Linear. Its parameters move into the flat
-            tensors, and stay its parameters.
+        model: the network: Flatten, Linear, LayerNorm or not, activation, ..., Linear. Its parameters move into the
+            flat tensors, and stay its parameters.
         kernels: the native library, where it is not this machine's.
     """
 
@@ -58,7 +60,15 @@ class NativeNet(Net):
         both = zip(("weights", "others"), values, grads, strict=True)
         self.parts = tuple(Part(name, value, grad, name == "weights") for name, value, grad in both)
         self._network = native.Network(layers, values, grads, kernels)
-        self._foreign = [index for index, block in enumerate(self._blocks) if block.function.kind == Kind.FOREIGN]
+        self._foreign = {
+            index: block.activation
+            for index, block in enumerate(self._blocks)
+            if block.function.kind == Kind.FOREIGN and block.activation is not None
+        }
+        learned = {id(own) for activation in self._foreign.values() for own in activation.parameters()}
+        self._foreign_grads = {
+            id(own): self._places[name].of(grads) for name, own in model.named_parameters() if id(own) in learned
+        }
         with torch.no_grad():
             for name, parameter in model.named_parameters():
                 view = self._places[name].of(values)
@@ -76,7 +86,7 @@ class NativeNet(Net):
             return "there are no native kernels here"
         try:
             blocks = blocks_of(model)
-        except Refused as refused:
+        except RefusedError as refused:
             return str(refused)
         dtype = blocks[0].linear.weight.dtype
         return "" if dtype is torch.float32 else f"its parameters are {dtype}"
@@ -156,7 +166,7 @@ class NativeNet(Net):
         self._take(grad)
         result = torch.empty_like(self._x)
         for first, last in self._segments_backward():
-            if self._blocks[last].function.kind == Kind.FOREIGN:
+            if last in self._foreign:
                 self._through(last, with_parameters=False)
             self._network.inputs_backward(len(self._x), first, last, result)
         return result
@@ -166,11 +176,9 @@ class NativeNet(Net):
     def _run(self) -> None:
         """All layers, with Python's activations between them."""
         start, batch = 0, len(self._x)
-        for index in self._foreign:
+        for index, activation in self._foreign.items():
             self._network.forward(self._x, start, index + 1)
-            x = self._network.activation_inputs(index, batch).detach().requires_grad_()
-            activation = self._blocks[index].activation
-            assert activation is not None
+            x = self._network.activation_inputs(index, batch).clone().requires_grad_()
             with torch.enable_grad():
                 y = activation(x)
             self._graphs[index] = x, y
@@ -181,8 +189,10 @@ class NativeNet(Net):
     def _backward(self) -> None:
         """All gradients, from that for the outputs in the workspace."""
         self.parts[1].grad.zero_()
+        for grad in self._foreign_grads.values():
+            grad.zero_()
         for first, last in self._segments_backward():
-            if self._blocks[last].function.kind == Kind.FOREIGN:
+            if last in self._foreign:
                 self._through(last, with_parameters=True)
             self._network.backward(self._x, first, last)
 
@@ -196,29 +206,27 @@ class NativeNet(Net):
     def _through(self, index: int, *, with_parameters: bool) -> None:
         """The gradient for the answers of one of Python's activations becomes that for what it was given."""
         x, y = self._graphs[index]
-        layer, batch, activation = self._network.layers[index], len(self._x), self._blocks[index].activation
-        assert activation is not None
-        learned = list(activation.parameters())
-        grads = torch.autograd.grad(
-            y,
-            [x, *learned] if with_parameters else [x],
-            self._network.grad(index, batch, layer.width).clone(),
-            retain_graph=True,
-            materialize_grads=True,
-        )
-        self._network.grad(index, batch, layer.padded)[:, layer.outputs :].zero_()
-        self._network.grad(index, batch, layer.outputs).copy_(grads[0])
-        places = {id(own): self._places[name] for name, own in self.model.named_parameters()}
-        for own, grad in zip(learned, grads[1:], strict=False):
-            places[id(own)].of([part.grad for part in self.parts]).add_(grad)
+        layer, batch = self._network.layers[index], len(self._x)
+        learned = list(self._foreign[index].parameters()) if with_parameters else []
+        grad = self._network.grad(index, batch, layer.width).clone()
+        first, *others = torch.autograd.grad(y, [x, *learned], grad, retain_graph=True, materialize_grads=True)
+        self._put(index, first)
+        for own, more in zip(learned, others, strict=True):
+            self._foreign_grads[id(own)].add_(more)
 
     def _take(self, grad: Tensor) -> None:
         last, batch = len(self._blocks) - 1, len(self._x)
-        layer = self._network.layers[last]
-        if grad.shape != (batch, layer.outputs):
-            raise ValueError(f"the gradient must be {(batch, layer.outputs)}, not {tuple(grad.shape)}")
-        self._network.grad(last, batch, layer.padded)[:, layer.outputs :].zero_()
-        self._network.grad(last, batch, layer.outputs).copy_(grad)
+        outputs = self._network.layers[last].outputs
+        if grad.shape != (batch, outputs):
+            raise ValueError(f"the gradient must be {(batch, outputs)}, not {tuple(grad.shape)}")
+        self._put(last, grad)
+
+    def _put(self, index: int, grad: Tensor) -> None:
+        """Leave the gradient for a layer before its activation in the workspace."""
+        layer, (batch, units) = self._network.layers[index], grad.shape
+        place = self._network.grad(index, batch, layer.padded)
+        place[:, units:] = 0
+        place[:, :units] = grad
 
     # ---- Weights by products of images -------------------------------------------------------------------------------
 
@@ -249,17 +257,17 @@ class NativeNet(Net):
 def _laid_out(model: nn.Module, blocks: Sequence[Block]) -> tuple[dict[str, Place], list[native.Layer], list[int]]:
     """Where each parameter is, the layers with their offsets, and the lengths of the two flat tensors."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
+    weights = {id(weight) for weight in weights_of(model)}
     places: dict[str, Place] = {}
     lengths = [0, 0]
 
-    def offset(parameter: Tensor | None, part: int) -> int:
+    def offset(parameter: Tensor | None, part: int, *, is_matrix: bool = False) -> int:
         if parameter is None:
             return -1
         name = names[id(parameter)]
         if name not in places:
-            is_matrix = part == 0 and parameter.dim() == 2
             rows, columns = (parameter.shape[1], parameter.shape[0]) if is_matrix else (1, parameter.numel())
-            places[name] = Place(part, lengths[part], rows, columns, parameter.shape)
+            places[name] = Place(part, lengths[part], rows, columns, parameter.shape, is_matrix)
             lengths[part] += rows * padded(columns)
         return places[name].offset
 
@@ -270,7 +278,7 @@ def _laid_out(model: nn.Module, blocks: Sequence[Block]) -> tuple[dict[str, Plac
             inputs=linear.in_features,
             outputs=linear.out_features,
             width=block.width,
-            weight=offset(linear.weight, 0),
+            weight=offset(linear.weight, 0, is_matrix=True),
             bias=offset(linear.bias, 0),
             gain=offset(None if norm is None else norm.weight, 1),
             shift=offset(None if norm is None else norm.bias, 1),
@@ -284,6 +292,6 @@ def _laid_out(model: nn.Module, blocks: Sequence[Block]) -> tuple[dict[str, Plac
         layers.append(layer)
         if function.kind == Kind.FOREIGN and block.activation is not None:
             for own in block.activation.parameters():
-                offset(own, 1)
+                offset(own, 0 if id(own) in weights else 1)
     ordered = {name: places[name] for name in names.values()}
     return ordered, layers, [lengths[0], max(lengths[1], padded(1))]

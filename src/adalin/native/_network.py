@@ -32,7 +32,7 @@ def aligned_zeros(count: int, dtype: torch.dtype) -> Tensor:
     return values[start : start + count]
 
 
-# ---- Networks --------------------------------------------------------------------------------------------------------
+# ---- Networks ----------------------------------------
 
 
 class Kind(IntEnum):
@@ -199,9 +199,7 @@ class Network:
 
     def backward(self, x: Tensor, first: int, last: int) -> None:
         """Gradients of layers `last` down to `first`, from that in `grad`; those of others are added."""
-        self._kernels.adalin_network_backward(
-            self._reference, self._batch(x), self.features, len(x), first, last
-        )
+        self._kernels.adalin_network_backward(self._reference, self._batch(x), self.features, len(x), first, last)
 
     def inputs_backward(self, batch: int, first: int, last: int, to: Tensor) -> None:
         """The gradient for the inputs alone, from that in `grad`; `to` takes that for the network's."""
@@ -301,7 +299,7 @@ class Network:
         return _address(x, "the batch", self.dtype, len(x) * self.features)
 
 
-# ---- Optimisers ------------------------------------------------------------------------------------------------------
+# ---- Optimisers ----------------------------------------
 
 
 class PassKind(IntEnum):
@@ -362,6 +360,7 @@ class Pass:
     """Mean of squared gradients; empty without."""
     steps: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.float64))
     """Steps made so far, float64; a pass adds one."""
+
     @property
     def is_plain(self) -> bool:
         """Whether a step scales weights and adds the gradient times a number, and nothing more."""
@@ -408,7 +407,11 @@ def _part(
         raise ValueError(f"an optimiser's tensor has {count} elements, which is no multiple of {STEP}")
     moments = [None if own is None else _address(own, "a moment", dtype, count) for own in (first, second)]
     return _Part(
-        _address(value, "a parameter", dtype, count), _address(grad, "a gradient", dtype, count), *moments, count, is_weight
+        _address(value, "a parameter", dtype, count),
+        _address(grad, "a gradient", dtype, count),
+        *moments,
+        count,
+        is_weight,
     )
 
 
@@ -429,7 +432,9 @@ def _address(tensor: Tensor, name: str, dtype: torch.dtype, count: int, alignmen
     if tensor.numel() != count:
         raise ValueError(f"{name} must have {count} elements, not {tensor.numel()}")
     if not tensor.is_contiguous():
-        raise ValueError(f"{name} is not contiguous: its strides are {tensor.stride()}, its shape {tuple(tensor.shape)}")
+        raise ValueError(
+            f"{name} is not contiguous: its strides are {tensor.stride()}, its shape {tuple(tensor.shape)}"
+        )
     address = tensor.data_ptr()
     if address % (alignment or dtype.itemsize) or (address == 0 and count > 0):
         raise ValueError(f"{name} is not aligned to {alignment or dtype.itemsize} bytes")
