@@ -36,14 +36,14 @@ STEPS = 200
 
 
 class Wave(nn.Module):
-    """An activation of a user's own, with a parameter for each unit."""
-
-    def __init__(self, units: int) -> None:
-        super().__init__()
-        self.scale = nn.Parameter(torch.ones(units))
+    """An activation of a user's own."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return x * torch.sigmoid(self.scale * x)
+        return x * torch.exp(-x * x) + torch.relu(x)
+
+
+def wave(x: Tensor) -> Tensor:
+    return x * torch.exp(-x * x)
 
 
 def lr_of(optimizer: Optimizer) -> float:
@@ -148,19 +148,23 @@ def test_alphas_of_any_granularity(granularity: str, kind: type, optimizer: Opti
     assert_equal_in_double(model, task(40, 20, 5, torch.float64), optimizer, 16, 1.0)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [Wave, lambda units: AdaLin(lambda x: x * torch.exp(-x * x), units), lambda units: nn.Softmax(1)],
-    ids=["a module with a parameter", "a base of one's own", "not elementwise"],
-)
+OWN = {
+    "a module": lambda units: Wave(),
+    "a base": lambda units: AdaLin(wave, units),
+    "a base with one alpha": lambda units: AdaLin(wave, 1),
+    "a gate": lambda units: AdaLin("tanh", units, gate=lambda r: (1 - r) ** 3),
+    "a base to interpolate": lambda units: Interpolation(wave, units),
+}
+
+
+@pytest.mark.parametrize("own", OWN)
 @pytest.mark.parametrize("norm", [False, True])
-def test_activations_of_ones_own_are_called_between_native_products(make, norm: bool) -> None:
-    torch.set_default_dtype(torch.float64)
-    try:
-        model = perceptron([20, 19, 17, 5], make, norm=norm)
-    finally:
-        torch.set_default_dtype(torch.float32)
-    assert_equal_in_double(model, task(40, 20, 5, torch.float64), Adam(), 16, 0.999)
+def test_what_is_a_users_own_is_called_between_native_products(own: str, norm: bool) -> None:
+    model = perceptron([20, 19, 17, 5], OWN[own], norm=norm)
+    assert NativeNet.refusal(model) == ""
+    assert_equal_in_double(model.double(), task(40, 20, 5, torch.float64), Adam(), 16, 0.999, steps=60)
+    net, x = NativeNet(model, double_kernels()), torch.randn(9, 20).double()
+    torch.testing.assert_close(net.forward(x), model(x).detach())
 
 
 def test_norms_without_learned_numbers() -> None:
@@ -468,7 +472,8 @@ REFUSED = {
     "linear layers share weights": shared_weights,
     "some parameters are frozen": frozen,
     "it has buffers": lambda: nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Linear(3, 3)),
-    "Dropout draws random numbers": lambda: nn.Sequential(nn.Linear(30, 30), nn.Dropout(), nn.Linear(30, 3)),
+    "PReLU has parameters of its own": lambda: nn.Sequential(nn.Linear(3, 3), nn.PReLU(), nn.Linear(3, 3)),
+    "2 alphas are for 3 units": lambda: nn.Sequential(nn.Linear(3, 3), AdaLin("relu", 2), nn.Linear(3, 3)),
     "a width is not known before the first forward": lambda: nn.Sequential(nn.Linear(3, 3), AdaLin(), nn.Linear(3, 3)),
     "its parameters are torch.float64": lambda: nn.Sequential(nn.Linear(3, 3)).double(),
     "its parameters are torch.bfloat16 on cpu": lambda: nn.Sequential(nn.Linear(3, 3)).bfloat16(),
@@ -479,13 +484,18 @@ REFUSED = {
         nn.Linear(3, 3), nn.LayerNorm((1, 3)), nn.Linear(3, 3)
     ),
     "a layer of 3 inputs follows 6 outputs": lambda: nn.Sequential(nn.Linear(3, 3), CReLU(), nn.Linear(3, 3)),
-    "Softmax does not treat each image alone": lambda: nn.Sequential(nn.Linear(3, 3), nn.Softmax(0), nn.Linear(3, 3)),
 }
 
 
 @pytest.mark.parametrize("reason", REFUSED)
 def test_another_network_is_refused_with_the_reason(reason: str) -> None:
     assert NativeNet.refusal(REFUSED[reason]()) == reason
+
+
+@pytest.mark.parametrize("activation", [nn.Softmax(1), nn.Dropout(), nn.GLU()], ids=repr)
+def test_what_is_not_elementwise_is_refused(activation: nn.Module) -> None:
+    refusal = NativeNet.refusal(nn.Sequential(nn.Linear(30, 30), activation, nn.Linear(30, 3)))
+    assert refusal.startswith(f"{type(activation).__name__} is not elementwise: ")
 
 
 @pytest.mark.parametrize("activation", [*ACTIVATIONS, "linear"])

@@ -1,7 +1,7 @@
 """Multi-layer perceptrons on native kernels."""
 
 import ctypes
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from adalin import native
 from adalin.engine._gram import Gram
-from adalin.engine._module_net import weights_of
 from adalin.engine._net import Net, Steps, Update
+from adalin.engine._own_activations import own_activation
 from adalin.engine._perceptron import Block, RefusedError, blocks_of
 from adalin.native import Kind, aligned_zeros, padded
 from adalin.streams import Task
@@ -60,14 +60,10 @@ class NativeNet(Net):
         both = zip(("weights", "others"), values, grads, strict=True)
         self.parts = tuple(Part(name, value, grad, name == "weights") for name, value, grad in both)
         self._network = native.Network(layers, values, grads, kernels)
-        self._foreign = {
-            index: block.activation
+        self._own = {
+            index: own_activation(block.activation)
             for index, block in enumerate(self._blocks)
             if block.function.kind == Kind.FOREIGN and block.activation is not None
-        }
-        learned = {id(own) for activation in self._foreign.values() for own in activation.parameters()}
-        self._foreign_grads = {
-            id(own): self._places[name].of(grads) for name, own in model.named_parameters() if id(own) in learned
         }
         with torch.no_grad():
             for name, parameter in model.named_parameters():
@@ -77,7 +73,6 @@ class NativeNet(Net):
         self._data: native.Data | None = None
         self._gram: Gram | None = None
         self._x = torch.empty(0)
-        self._graphs: dict[int, tuple[Tensor, Tensor]] = {}
 
     @staticmethod
     def refusal(model: nn.Module) -> str:
@@ -138,7 +133,7 @@ class NativeNet(Net):
             assert self._gram is None, "a learner that gives products of images trains by plain SGD"
             return super().train_steps(order, batch_size, first_step, update)
         own = replace(own, shrink=update.shrink)
-        if self._foreign:
+        if self._own:
             return self._train_in_turns(order, batch_size, first_step, own.ready(self._network.kernels))
         correct, losses = self._network.train(self._given, order.contiguous(), batch_size, own)
         return Steps(correct, losses, diverged=correct.shape[0] < -(-order.shape[0] // batch_size))
@@ -154,12 +149,12 @@ class NativeNet(Net):
 
     def compute_gradients(self, rows: Tensor, step: int) -> Steps:
         rows = rows.contiguous()
-        if self._foreign:
+        if self._own:
             self._x = self._given.inputs.index_select(0, rows)
             self._run()
             finite, correct, losses = self._network.loss(self._given, rows)
             if finite:
-                self._backward()
+                self._network.backward(self._x)
         else:
             finite, correct, losses = self._network.gradients(self._given, rows)
         return Steps(correct, losses) if finite else Steps.none()
@@ -170,74 +165,29 @@ class NativeNet(Net):
         return self._network.outputs(x.shape[0]).clone()
 
     def backward(self, grad: Tensor) -> None:
-        self._take(grad)
-        self._backward()
+        self._put(grad)
+        self._network.backward(self._x)
 
     def input_gradient(self, grad: Tensor) -> Tensor:
-        self._take(grad)
+        self._put(grad)
         result = torch.empty_like(self._x)
-        for first, last in self._segments_backward():
-            if last in self._foreign:
-                self._through(last, with_parameters=False)
-            self._network.inputs_backward(self._x.shape[0], first, last, result)
+        self._network.inputs_backward(result)
         return result
 
-    # ---- Passes ------------------------------------------------------------------------------------------------------
-
     def _run(self) -> None:
-        """All layers, with Python's activations between them."""
+        """All layers, with a user's own activations between them."""
         start, batch = 0, self._x.shape[0]
-        for index, activation in self._foreign.items():
+        for index, activation in self._own.items():
             self._network.forward(self._x, start, index + 1)
-            x = self._network.activation_inputs(index, batch).clone().requires_grad_()
-            with torch.enable_grad():
-                y = activation(x)
-            self._graphs[index] = x, y
-            self._network.answers(index, batch).copy_(y.detach())
+            self._network.put_activation(index, *activation(self._network.activation_inputs(index, batch).clone()))
             start = index + 1
         self._network.forward(self._x, start)
 
-    def _backward(self) -> None:
-        """All gradients, from that for the outputs in the workspace."""
-        self.parts[1].grad.zero_()
-        for grad in self._foreign_grads.values():
-            grad.zero_()
-        for first, last in self._segments_backward():
-            if last in self._foreign:
-                self._through(last, with_parameters=True)
-            self._network.backward(self._x, first, last)
-
-    def _segments_backward(self) -> Iterator[tuple[int, int]]:
-        """First and last layer of what is native between Python's activations, the last such part first."""
-        starts = [-1, *self._foreign]
-        ends = [*self._foreign, len(self._blocks) - 1]
-        for before, last in zip(reversed(starts), reversed(ends), strict=True):
-            yield before + 1, last
-
-    def _through(self, index: int, *, with_parameters: bool) -> None:
-        """The gradient for the answers of one of Python's activations becomes that for what it was given."""
-        x, y = self._graphs[index]
-        layer, batch = self._network.layers[index], self._x.shape[0]
-        learned = list(self._foreign[index].parameters()) if with_parameters else []
-        grad = self._network.grad(index, batch, layer.width).clone()
-        first, *others = torch.autograd.grad(y, [x, *learned], grad, retain_graph=True, materialize_grads=True)
-        self._put(index, first)
-        for own, more in zip(learned, others, strict=True):
-            self._foreign_grads[id(own)].add_(more)
-
-    def _take(self, grad: Tensor) -> None:
-        last, batch = len(self._blocks) - 1, self._x.shape[0]
-        outputs = self._network.layers[last].outputs
-        if grad.shape != (batch, outputs):
-            raise ValueError(f"the gradient must be {(batch, outputs)}, not {tuple(grad.shape)}")
-        self._put(last, grad)
-
-    def _put(self, index: int, grad: Tensor) -> None:
-        """Leave the gradient for a layer before its activation in the workspace."""
-        layer, (batch, units) = self._network.layers[index], grad.shape
-        place = self._network.grad(index, batch, layer.padded)
-        place[:, units:] = 0
-        place[:, :units] = grad
+    def _put(self, grad: Tensor) -> None:
+        expected = (self._x.shape[0], self._network.layers[-1].outputs)
+        if grad.shape != expected:
+            raise ValueError(f"the gradient must be {expected}, not {tuple(grad.shape)}")
+        self._network.put_grad(grad)
 
     # ---- Weights by products of images -------------------------------------------------------------------------------
 
@@ -268,15 +218,15 @@ class NativeNet(Net):
 def _laid_out(model: nn.Module, blocks: Sequence[Block]) -> tuple[dict[str, Place], list[native.Layer], list[int]]:
     """Where each parameter is, the layers with their offsets, and the lengths of the two flat tensors."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
-    weights = {id(weight) for weight in weights_of(model)}
     places: dict[str, Place] = {}
     lengths = [0, 0]
 
-    def offset(parameter: Tensor | None, part: int, *, is_matrix: bool = False) -> int:
+    def offset(parameter: Tensor | None, part: int) -> int:
         if parameter is None:
             return -1
         name = names[id(parameter)]
         if name not in places:
+            is_matrix = parameter.dim() == 2
             rows, columns = (parameter.shape[1], parameter.shape[0]) if is_matrix else (1, parameter.numel())
             places[name] = Place(part, lengths[part], rows, columns, parameter.shape, is_matrix)
             lengths[part] += rows * padded(columns)
@@ -289,7 +239,7 @@ def _laid_out(model: nn.Module, blocks: Sequence[Block]) -> tuple[dict[str, Plac
             inputs=linear.in_features,
             outputs=linear.out_features,
             width=block.width,
-            weight=offset(linear.weight, 0, is_matrix=True),
+            weight=offset(linear.weight, 0),
             bias=offset(linear.bias, 0),
             gain=offset(None if norm is None else norm.weight, 1),
             shift=offset(None if norm is None else norm.bias, 1),
@@ -301,8 +251,5 @@ def _laid_out(model: nn.Module, blocks: Sequence[Block]) -> tuple[dict[str, Plac
         )
         layer.set_function(function.base, function.gate, function.inverse_lipschitz, function.numbers)
         layers.append(layer)
-        if function.kind == Kind.FOREIGN and block.activation is not None:
-            for own in block.activation.parameters():
-                offset(own, 0 if id(own) in weights else 1)
     ordered = {name: places[name] for name in names.values()}
     return ordered, layers, [lengths[0], max(lengths[1], padded(1))]

@@ -25,9 +25,9 @@ SIGNATURES: Signatures = {
 }
 NETWORK_SIGNATURES: Signatures = {
     "adalin_plan": [_pointer] + [_integer] * 2,
-    "adalin_network_forward": [_pointer] * 2 + [_integer] * 4,
-    "adalin_network_backward": [_pointer] * 2 + [_integer] * 4,
-    "adalin_network_inputs_backward": [_pointer] + [_integer] * 3 + [_pointer],
+    "adalin_network_forward": [_pointer] * 2 + [_integer] * 3,
+    "adalin_network_backward": [_pointer] * 2 + [_integer],
+    "adalin_network_inputs_backward": [_pointer, _integer, _pointer],
     "adalin_network_loss": [_pointer] * 3 + [_integer] + [_pointer] * 2,
     "adalin_network_gradients": [_pointer] * 3 + [_integer] + [_pointer] * 2,
     "adalin_network_train": [_pointer] * 3 + [_integer] * 2 + [_pointer] * 4,

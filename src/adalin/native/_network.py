@@ -67,6 +67,8 @@ class Layer(ctypes.Structure):
     kind: int
     input: int
     answer: int
+    slope: int
+    injected: int
 
     @property
     def padded(self) -> int:
@@ -174,41 +176,47 @@ class Network:
 
     def forward(self, x: Tensor, first: int = 0, last: int | None = None) -> None:
         """Layers from `first` up to and without `last`."""
-        self.reserve(x.shape[0])
-        self.kernels.adalin_network_forward(
-            self._reference, self._batch(x), self.features, x.shape[0], first, len(self.layers) if last is None else last
-        )
+        batch = x.shape[0]
+        self.reserve(batch)
+        last = len(self.layers) if last is None else last
+        self.kernels.adalin_network_forward(self._reference, self._batch(x), batch, first, last)
 
     def outputs(self, batch: int) -> Tensor:
         """Of the last layer, in the workspace."""
         last = self.layers[-1]
         return self.view(last.input, batch, last.padded, last.outputs)
 
-    def answers(self, index: int, batch: int) -> Tensor:
-        """What the activation of a layer gave, in the workspace."""
-        layer = self.layers[index]
-        return self.view(layer.answer, batch, layer.stride, layer.width)
-
     def activation_inputs(self, index: int, batch: int) -> Tensor:
-        """What it was given."""
+        """What the activation of a layer is given, in the workspace."""
         layer = self.layers[index]
         return self.view(layer.input, batch, layer.padded, layer.outputs)
 
-    def grad(self, index: int, batch: int, columns: int) -> Tensor:
-        """The gradient at hand, for a layer's answers or what its activation was given, in the workspace."""
-        return self.view(self._network.grad, batch, self.layers[index].stride, columns)
+    def put_activation(self, index: int, y: Tensor, slope: Tensor, injected: Tensor | None) -> None:
+        """Answers of a foreign activation, and its derivatives for its input and for alpha."""
+        layer, (batch, units) = self.layers[index], y.shape
+        self.view(layer.answer, batch, layer.stride, units).copy_(y)
+        self.view(layer.slope, batch, layer.stride, units).copy_(slope)
+        if injected is not None:
+            self.view(layer.injected, batch, layer.padded, units).copy_(injected)
 
-    def backward(self, x: Tensor, first: int, last: int) -> None:
-        """Gradients of layers `last` down to `first`, from that in `grad`; those of others are added."""
-        self.kernels.adalin_network_backward(self._reference, self._batch(x), self.features, x.shape[0], first, last)
+    def put_grad(self, grad: Tensor) -> None:
+        """The gradient for the outputs."""
+        layer, batch = self.layers[-1], grad.shape[0]
+        place = self.view(self._network.grad, batch, layer.stride, layer.padded)
+        place[:, layer.outputs :] = 0
+        place[:, : layer.outputs] = grad
 
-    def inputs_backward(self, batch: int, first: int, last: int, to: Tensor) -> None:
-        """The gradient for the inputs alone, from that in `grad`; `to` takes that for the network's."""
-        address = _address(to, "the inputs' gradient", self.dtype, batch * self.features)
-        self.kernels.adalin_network_inputs_backward(self._reference, batch, first, last, address)
+    def backward(self, x: Tensor) -> None:
+        """All gradients, from that for the outputs of the last pass."""
+        self.kernels.adalin_network_backward(self._reference, self._batch(x), x.shape[0])
+
+    def inputs_backward(self, to: Tensor) -> None:
+        """The gradient for the inputs alone."""
+        batch = to.shape[0]
+        self.kernels.adalin_network_inputs_backward(self._reference, batch, self._batch(to))
 
     def loss(self, data: Data, rows: Tensor) -> tuple[bool, Tensor, Tensor]:
-        """Whether the outputs of the last pass are finite, right answers, loss; leaves its gradient in `grad`."""
+        """Whether the outputs of the last pass are finite, right answers, loss; leaves the gradient for the outputs."""
         correct, losses = (torch.empty_like(tensor) for tensor in self._counts)
         finite = self.kernels.adalin_network_loss(
             self._reference,
