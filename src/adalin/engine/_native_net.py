@@ -1,7 +1,7 @@
 """Multi-layer perceptrons on native kernels."""
 
 import ctypes
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from adalin import native
 from adalin.engine._gram import Gram
 from adalin.engine._net import Net, Steps, Update
-from adalin.engine._perceptron import Block, Refused, blocks_of
+from adalin.engine._own_activations import own_activation
+from adalin.engine._perceptron import Block, RefusedError, blocks_of
 from adalin.native import Kind, aligned_zeros, padded
 from adalin.streams import Task
 from adalin.structure import Part
@@ -18,13 +19,14 @@ from adalin.structure import Part
 
 @dataclass(frozen=True)
 class Place:
-    """Where a parameter is in a flat tensor: as a matrix (inputs, outputs), or (1, numbers)."""
+    """Where a parameter is in a flat tensor: as a matrix (inputs, outputs), or as one row."""
 
     part: int
     offset: int
     rows: int
     columns: int
     shape: torch.Size
+    is_matrix: bool
 
     @property
     def stride(self) -> int:
@@ -35,15 +37,15 @@ class Place:
         """The parameter's numbers in tensors with the layout of the network's parts, in torch's layout."""
         own = values[self.part][self.offset : self.offset + self.rows * self.stride]
         matrix = own.view(self.rows, self.stride)[:, : self.columns]
-        return matrix.T if len(self.shape) == 2 and self.part == 0 else matrix.view(self.shape)
+        return matrix.T if self.is_matrix else matrix.view(self.shape)
 
 
 class NativeNet(Net):
     """A perceptron of any depth and width whose parameters lie in two flat tensors, weights and others.
 
     Args:
-        model: the network: Flatten, Linear, LayerNorm or not, activation, ..., Linear. Its parameters move into the flat
-            tensors, and stay its parameters.
+        model: the network: Flatten, Linear, LayerNorm or not, activation, ..., Linear. Its parameters move into the
+            flat tensors, and stay its parameters.
         kernels: the native library, where it is not this machine's.
     """
 
@@ -58,7 +60,11 @@ class NativeNet(Net):
         both = zip(("weights", "others"), values, grads, strict=True)
         self.parts = tuple(Part(name, value, grad, name == "weights") for name, value, grad in both)
         self._network = native.Network(layers, values, grads, kernels)
-        self._foreign = [index for index, block in enumerate(self._blocks) if block.function.kind == Kind.FOREIGN]
+        self._own = {
+            index: own_activation(block.activation)
+            for index, block in enumerate(self._blocks)
+            if block.function.kind == Kind.FOREIGN and block.activation is not None
+        }
         with torch.no_grad():
             for name, parameter in model.named_parameters():
                 view = self._places[name].of(values)
@@ -67,7 +73,6 @@ class NativeNet(Net):
         self._data: native.Data | None = None
         self._gram: Gram | None = None
         self._x = torch.empty(0)
-        self._graphs: dict[int, tuple[Tensor, Tensor]] = {}
 
     @staticmethod
     def refusal(model: nn.Module) -> str:
@@ -76,7 +81,7 @@ class NativeNet(Net):
             return "there are no native kernels here"
         try:
             blocks = blocks_of(model)
-        except Refused as refused:
+        except RefusedError as refused:
             return str(refused)
         dtype = blocks[0].linear.weight.dtype
         return "" if dtype is torch.float32 else f"its parameters are {dtype}"
@@ -124,21 +129,32 @@ class NativeNet(Net):
 
     def train_steps(self, order: Tensor, batch_size: int, first_step: int, update: Update) -> Steps:
         own = update.optimizer.native(update.state, self.parts, update.lr)
-        if own is None or self._foreign or update.clip is not None:
+        if own is None or update.clip is not None:
             assert self._gram is None, "a learner that gives products of images trains by plain SGD"
             return super().train_steps(order, batch_size, first_step, update)
         own = replace(own, shrink=update.shrink)
+        if self._own:
+            return self._train_in_turns(order, batch_size, first_step, own.ready(self._network.kernels))
         correct, losses = self._network.train(self._given, order.contiguous(), batch_size, own)
-        return Steps(correct, losses, diverged=len(correct) < -(-len(order) // batch_size))
+        return Steps(correct, losses, diverged=correct.shape[0] < -(-order.shape[0] // batch_size))
+
+    def _train_in_turns(self, order: Tensor, batch_size: int, first_step: int, move: Callable[[], None]) -> Steps:
+        made: list[Steps] = []
+        for step, rows in enumerate(order.split(batch_size), first_step):
+            made.append(self.compute_gradients(rows, step))
+            if made[-1].diverged:
+                break
+            move()
+        return Steps.joined(made)
 
     def compute_gradients(self, rows: Tensor, step: int) -> Steps:
         rows = rows.contiguous()
-        if self._foreign:
+        if self._own:
             self._x = self._given.inputs.index_select(0, rows)
             self._run(self._x)
             finite, correct, losses = self._network.loss(self._given, rows)
             if finite:
-                self._backward()
+                self._network.backward(self._x)
         else:
             finite, correct, losses = self._network.gradients(self._given, rows)
         return Steps(correct, losses) if finite else Steps.none()
@@ -146,83 +162,36 @@ class NativeNet(Net):
     def forward(self, x: Tensor) -> Tensor:
         self._x = _rows_of(x)
         self._run(self._x)
-        return self._network.outputs(len(x)).clone()
+        return self._network.outputs(x.shape[0]).clone()
 
     def predict(self, x: Tensor) -> Tensor:
         self._run(_rows_of(x), keep=False)
-        return self._network.outputs(len(x)).clone()
+        return self._network.outputs(x.shape[0]).clone()
 
     def backward(self, grad: Tensor) -> None:
-        self._take(grad)
-        self._backward()
+        self._put(grad)
+        self._network.backward(self._x)
 
     def input_gradient(self, grad: Tensor) -> Tensor:
-        self._take(grad)
+        self._put(grad)
         result = self._x.new_empty(self._x.shape)
-        for first, last in self._segments_backward():
-            if self._blocks[last].function.kind == Kind.FOREIGN:
-                self._through(last, with_parameters=False)
-            self._network.inputs_backward(len(self._x), first, last, result)
+        self._network.inputs_backward(result)
         return result
 
-    # ---- Passes ------------------------------------------------------------------------------------------------------
-
-    def _run(self, rows: Tensor, *, keep: bool = True) -> None:
-        """All layers, with Python's activations between them; without `keep`, no gradients can follow."""
-        start, batch = 0, len(rows)
-        for index in self._foreign:
-            self._network.forward(rows, start, index + 1, keep=keep)
-            x = self._network.activation_inputs(index, batch).clone().requires_grad_()  # the workspace changes
-            activation = self._blocks[index].activation
-            assert activation is not None
-            with torch.set_grad_enabled(keep):
-                y = activation(x)
-            self._graphs[index] = x, y
-            self._network.answers(index, batch).copy_(y.detach())
+    def _run(self, x: Tensor, *, keep: bool = True) -> None:
+        """All layers, with a user's own activations between them; without `keep`, no gradients can follow."""
+        start, batch = 0, x.shape[0]
+        for index, activation in self._own.items():
+            self._network.forward(x, start, index + 1, keep=keep)
+            self._network.put_activation(index, *activation(self._network.activation_inputs(index, batch).clone()))
             start = index + 1
-        self._network.forward(rows, start, keep=keep)
+        self._network.forward(x, start, keep=keep)
 
-    def _backward(self) -> None:
-        """All gradients, from that for the outputs in the workspace."""
-        self.parts[1].grad.zero_()
-        for first, last in self._segments_backward():
-            if self._blocks[last].function.kind == Kind.FOREIGN:
-                self._through(last, with_parameters=True)
-            self._network.backward(self._x, first, last)
-
-    def _segments_backward(self) -> Iterator[tuple[int, int]]:
-        """First and last layer of what is native between Python's activations, the last such part first."""
-        starts = [-1, *self._foreign]
-        ends = [*self._foreign, len(self._blocks) - 1]
-        for before, last in zip(reversed(starts), reversed(ends), strict=True):
-            yield before + 1, last
-
-    def _through(self, index: int, *, with_parameters: bool) -> None:
-        """The gradient for the answers of one of Python's activations becomes that for what it was given."""
-        x, y = self._graphs[index]
-        layer, batch, activation = self._network.layers[index], len(self._x), self._blocks[index].activation
-        assert activation is not None
-        learned = list(activation.parameters())
-        grads = torch.autograd.grad(
-            y,
-            [x, *learned] if with_parameters else [x],
-            self._network.grad(index, batch, layer.width).clone(),
-            retain_graph=True,
-            materialize_grads=True,
-        )
-        self._network.grad(index, batch, layer.padded)[:, layer.outputs :].zero_()
-        self._network.grad(index, batch, layer.outputs).copy_(grads[0])
-        places = {id(own): self._places[name] for name, own in self.model.named_parameters()}
-        for own, grad in zip(learned, grads[1:], strict=False):
-            places[id(own)].of([part.grad for part in self.parts]).add_(grad)
-
-    def _take(self, grad: Tensor) -> None:
-        last, batch = len(self._blocks) - 1, len(self._x)
-        layer = self._network.layers[last]
-        if grad.shape != (batch, layer.outputs):
-            raise ValueError(f"the gradient must be {(batch, layer.outputs)}, not {tuple(grad.shape)}")
-        self._network.grad(last, batch, layer.padded)[:, layer.outputs :].zero_()
-        self._network.grad(last, batch, layer.outputs).copy_(grad)
+    def _put(self, grad: Tensor) -> None:
+        expected = (self._x.shape[0], self._network.layers[-1].outputs)
+        if grad.shape != expected:
+            raise ValueError(f"the gradient must be {expected}, not {tuple(grad.shape)}")
+        self._network.put_grad(grad)
 
     # ---- Weights by products of images -------------------------------------------------------------------------------
 
@@ -267,9 +236,9 @@ def _laid_out(model: nn.Module, blocks: Sequence[Block]) -> tuple[dict[str, Plac
             return -1
         name = names[id(parameter)]
         if name not in places:
-            is_matrix = part == 0 and parameter.dim() == 2
+            is_matrix = parameter.dim() == 2
             rows, columns = (parameter.shape[1], parameter.shape[0]) if is_matrix else (1, parameter.numel())
-            places[name] = Place(part, lengths[part], rows, columns, parameter.shape)
+            places[name] = Place(part, lengths[part], rows, columns, parameter.shape, is_matrix)
             lengths[part] += rows * padded(columns)
         return places[name].offset
 
@@ -292,8 +261,5 @@ def _laid_out(model: nn.Module, blocks: Sequence[Block]) -> tuple[dict[str, Plac
         )
         layer.set_function(function.base, function.gate, function.inverse_lipschitz, function.numbers)
         layers.append(layer)
-        if function.kind == Kind.FOREIGN and block.activation is not None:
-            for own in block.activation.parameters():
-                offset(own, 1)
     ordered = {name: places[name] for name in names.values()}
     return ordered, layers, [lengths[0], max(lengths[1], padded(1))]

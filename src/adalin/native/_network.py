@@ -1,7 +1,7 @@
 """The kernels of networks and optimisers: tensors in, checked, and in place."""
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -13,8 +13,6 @@ from adalin.native._library import library
 
 STEP = 16
 """Numbers that the kernels treat together: rows of weights are padded to so many."""
-MOST_VIEWS = 100
-"""Views of a workspace that are kept, since making one takes longer than small layers do."""
 ALIGNMENT = 64
 """Bytes."""
 
@@ -34,7 +32,7 @@ def aligned_zeros(count: int, dtype: torch.dtype) -> Tensor:
     return values[start : start + count]
 
 
-# ---- Networks --------------------------------------------------------------------------------------------------------
+# ---- Networks ----------------------------------------
 
 
 class Kind(IntEnum):
@@ -70,6 +68,8 @@ class Layer(ctypes.Structure):
     input: int
     answer: int
     grad: int
+    slope: int
+    injected: int
 
     @property
     def padded(self) -> int:
@@ -151,7 +151,7 @@ class Network:
     ) -> None:
         found = kernels or library()
         assert found is not None, "the caller looks first"
-        self._kernels, self.dtype = found, real_type(found)
+        self.kernels, self.dtype = found, real_type(found)
         self.layers = (Layer * len(layers))(*layers)
         self._kept = [*values, *grads]
         addresses = [_address(tensor, "a bank", self.dtype, tensor.numel(), ALIGNMENT) for tensor in self._kept]
@@ -159,7 +159,6 @@ class Network:
         self._reference = ctypes.addressof(self._network)
         self._features = self.features = layers[0].inputs
         self.workspace = torch.empty(0, dtype=self.dtype)
-        self._views: dict[tuple[int, int, int, int], Tensor] = {}
         self._counts = torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.float64)
 
     def reserve(self, batch: int, features: int = 0) -> None:
@@ -168,62 +167,64 @@ class Network:
             raise ValueError(f"a batch has at least one image, not {batch}")
         if batch > self._network.batch or features > self._features:
             batch, self._features = max(batch, self._network.batch), max(features, self._features)
-            length = self._kernels.adalin_plan(self._reference, batch, self._features)
+            length = self.kernels.adalin_plan(self._reference, batch, self._features)
             self.workspace = aligned_zeros(length, self.dtype)
             self._network.workspace = self.workspace.data_ptr()
-            self._views.clear()
 
     def view(self, offset: int, batch: int, stride: int, columns: int) -> Tensor:
         """Some of the workspace."""
-        key = (offset, batch, stride, columns)
-        if key not in self._views:
-            if len(self._views) > MOST_VIEWS:  # of batches of ever new sizes
-                self._views.clear()
-            self._views[key] = self.workspace[offset:].as_strided((batch, columns), (stride, 1))
-        return self._views[key]
+        start = self.workspace.storage_offset() + offset
+        return self.workspace.as_strided((batch, columns), (stride, 1), start)
 
     def forward(self, x: Tensor, first: int = 0, last: int | None = None, *, keep: bool = True) -> None:
         """Layers from `first` up to and without `last`; without `keep`, no backward pass can follow."""
-        batch, end = len(x), len(self.layers) if last is None else last
+        batch, end = x.shape[0], len(self.layers) if last is None else last
         self.reserve(batch)
-        self._kernels.adalin_network_forward(self._reference, *self._batch(x), batch, first, end, keep)
+        self.kernels.adalin_network_forward(self._reference, *self._batch(x), batch, first, end, keep)
 
     def outputs(self, batch: int) -> Tensor:
         """Of the last layer, in the workspace."""
         last = self.layers[-1]
         return self.view(last.input, batch, last.padded, last.outputs)
 
-    def answers(self, index: int, batch: int) -> Tensor:
-        """What the activation of a layer gave, in the workspace."""
-        layer = self.layers[index]
-        return self.view(layer.answer, batch, layer.stride, layer.width)
-
     def activation_inputs(self, index: int, batch: int) -> Tensor:
-        """What it was given."""
+        """What the activation of a layer is given, in the workspace."""
         layer = self.layers[index]
-        return self.view(layer.input, batch, layer.padded, layer.outputs)  # Python's are not made in place
+        return self.view(layer.input, batch, layer.padded, layer.outputs)
 
-    def grad(self, index: int, batch: int, columns: int) -> Tensor:
-        """The gradient at hand, for a layer's answers or what its activation was given, in the workspace."""
-        return self.view(self.layers[index].grad, batch, self.layers[index].stride, columns)
+    def put_activation(self, index: int, y: Tensor, slope: Tensor, injected: Tensor | None) -> None:
+        """Answers of a foreign activation, and its derivatives for its input and for alpha."""
+        layer, (batch, units) = self.layers[index], y.shape
+        self.view(layer.answer, batch, layer.stride, units).copy_(y)
+        self.view(layer.slope, batch, layer.stride, units).copy_(slope)
+        if injected is not None:
+            self.view(layer.injected, batch, layer.padded, units).copy_(injected)
 
-    def backward(self, x: Tensor, first: int, last: int) -> None:
-        """Gradients of layers `last` down to `first`, from that in `grad`; those of others are added."""
-        self._kernels.adalin_network_backward(self._reference, *self._batch(x), len(x), first, last)
+    def put_grad(self, grad: Tensor) -> None:
+        """The gradient for the outputs."""
+        layer, batch = self.layers[-1], grad.shape[0]
+        place = self.view(layer.grad, batch, layer.stride, layer.padded)
+        place[:, layer.outputs :] = 0
+        place[:, : layer.outputs] = grad
 
-    def inputs_backward(self, batch: int, first: int, last: int, to: Tensor) -> None:
-        """The gradient for the inputs alone, from that in `grad`; `to` takes that for the network's."""
+    def backward(self, x: Tensor) -> None:
+        """All gradients, from that for the outputs of the last pass."""
+        self.kernels.adalin_network_backward(self._reference, *self._batch(x), x.shape[0])
+
+    def inputs_backward(self, to: Tensor) -> None:
+        """The gradient for the inputs alone."""
+        batch = to.shape[0]
         address = _address(to, "the inputs' gradient", self.dtype, batch * self.features)
-        self._kernels.adalin_network_inputs_backward(self._reference, batch, first, last, address)
+        self.kernels.adalin_network_inputs_backward(self._reference, batch, address)
 
     def loss(self, data: Data, rows: Tensor) -> tuple[bool, Tensor, Tensor]:
-        """Whether the outputs of the last pass are finite, right answers, loss; leaves its gradient in `grad`."""
+        """Whether the outputs of the last pass are finite, right answers, loss; leaves the gradient for the outputs."""
         correct, losses = (torch.empty_like(tensor) for tensor in self._counts)
-        finite = self._kernels.adalin_network_loss(
+        finite = self.kernels.adalin_network_loss(
             self._reference,
-            _address(data.labels, "the labels", torch.int64, len(data.inputs)),
-            _rows(rows, len(data.inputs)),
-            len(rows),
+            _address(data.labels, "the labels", torch.int64, data.inputs.shape[0]),
+            _rows(rows, data.inputs.shape[0]),
+            rows.shape[0],
             correct.data_ptr(),
             losses.data_ptr(),
         )
@@ -232,13 +233,13 @@ class Network:
     def gradients(self, data: Data, rows: Tensor) -> tuple[bool, Tensor, Tensor]:
         """All gradients of these rows' mean loss, if their outputs are finite; right answers, loss."""
         given = self._data(data)
-        self.reserve(len(rows), given.features)
+        self.reserve(rows.shape[0], given.features)
         correct, losses = (torch.empty_like(tensor) for tensor in self._counts)
-        finite = self._kernels.adalin_network_gradients(
+        finite = self.kernels.adalin_network_gradients(
             self._reference,
             ctypes.addressof(given),
-            _rows(rows, len(data.inputs)),
-            len(rows),
+            _rows(rows, data.inputs.shape[0]),
+            rows.shape[0],
             correct.data_ptr(),
             losses.data_ptr(),
         )
@@ -247,17 +248,17 @@ class Network:
     def train(self, data: Data, order: Tensor, batch: int, update: "Pass") -> tuple[Tensor, Tensor]:
         """Right answers and losses of steps through an order, up to the first one whose outputs are not finite."""
         given = self._data(data)
-        self.reserve(min(batch, len(order)), given.features)
+        self.reserve(min(batch, order.shape[0]), given.features)
         if data.gram is not None and not update.is_plain:
             raise ValueError("products of images train a first layer by SGD without momentum only")
         own, parts = update._for_kernels(self.dtype)
-        steps = -(-len(order) // batch)
+        steps = -(-order.shape[0] // batch)
         correct, losses = torch.empty(steps, dtype=torch.int64), torch.empty(steps, dtype=torch.float64)
-        made = self._kernels.adalin_network_train(
+        made = self.kernels.adalin_network_train(
             self._reference,
             ctypes.addressof(given),
-            _rows(order, len(data.inputs)),
-            len(order),
+            _rows(order, data.inputs.shape[0]),
+            order.shape[0],
             batch,
             ctypes.addressof(own),
             ctypes.addressof(parts),
@@ -268,18 +269,18 @@ class Network:
 
     def gram_start(self, data: Data, images: Tensor) -> None:
         """Fill `start_products`."""
-        self._gram(self._kernels.adalin_network_gram_start, data, images)
+        self._gram(self.kernels.adalin_network_gram_start, data, images)
 
     def gram_weights(self, data: Data, images: Tensor) -> None:
         """Bring the weights of the first layer up to date."""
-        self._gram(self._kernels.adalin_network_gram_weights, data, images)
+        self._gram(self.kernels.adalin_network_gram_weights, data, images)
 
     def _gram(self, kernel: "ctypes._NamedFuncPointer", data: Data, images: Tensor) -> None:
         given = self._data(data)
         kernel(
             self._reference,
             ctypes.addressof(given),
-            _address(images, "the images", self.dtype, len(data.inputs) * self.features),
+            _address(images, "the images", self.dtype, data.inputs.shape[0] * self.features),
         )
 
     def _data(self, data: Data) -> _Data:
@@ -310,12 +311,12 @@ class Network:
         if x.dtype is not self.dtype or not x.is_cpu:
             raise ValueError(f"the batch must be {self.dtype} on the CPU, not {x.dtype} on {x.device}")
         distance, step = x.stride()
-        if (step != 1 and self.features > 1) or (distance < self.features and len(x) > 1):
+        if (step != 1 and self.features > 1) or (distance < self.features and x.shape[0] > 1):
             raise ValueError(f"the batch's rows must be dense, and its strides are {x.stride()}")
         return x.data_ptr(), distance
 
 
-# ---- Optimisers ------------------------------------------------------------------------------------------------------
+# ---- Optimisers ----------------------------------------
 
 
 class PassKind(IntEnum):
@@ -376,17 +377,26 @@ class Pass:
     """Mean of squared gradients; empty without."""
     steps: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.float64))
     """Steps made so far, float64; a pass adds one."""
+
     @property
     def is_plain(self) -> bool:
         """Whether a step scales weights and adds the gradient times a number, and nothing more."""
         return self.kind == PassKind.SGD and self.momentum == 0
 
-    def __call__(self, kernels: ctypes.CDLL | None = None) -> None:
-        """Make it; `kernels` is the library, where it is not this machine's."""
-        found = kernels or library()
+    def __call__(self) -> None:
+        """Make it."""
+        found = library()
         assert found is not None, "the caller looks first"
-        own, parts = self._for_kernels(real_type(found))
-        found.adalin_pass(ctypes.addressof(own), ctypes.addressof(parts), len(parts))
+        self.ready(found)()
+
+    def ready(self, kernels: ctypes.CDLL) -> Callable[[], None]:
+        """What makes it again and again, by this library."""
+        own, parts = self._for_kernels(real_type(kernels))
+
+        def move() -> None:
+            kernels.adalin_pass(ctypes.addressof(own), ctypes.addressof(parts), len(parts))
+
+        return move
 
     def _for_kernels(self, dtype: torch.dtype) -> "tuple[_Pass, ctypes.Array[_Part]]":
         missing: list[Tensor | None] = [None] * len(self.values)
@@ -422,14 +432,18 @@ def _part(
         raise ValueError(f"an optimiser's tensor has {count} elements, which is no multiple of {STEP}")
     moments = [None if own is None else _address(own, "a moment", dtype, count) for own in (first, second)]
     return _Part(
-        _address(value, "a parameter", dtype, count), _address(grad, "a gradient", dtype, count), *moments, count, is_weight
+        _address(value, "a parameter", dtype, count),
+        _address(grad, "a gradient", dtype, count),
+        *moments,
+        count,
+        is_weight,
     )
 
 
 def _rows(rows: Tensor, images: int) -> int:
-    if not len(rows):
+    if rows.shape[0] == 0:
         raise ValueError("a step needs at least one image")
-    address = _address(rows, "the order", torch.int64, len(rows))
+    address = _address(rows, "the order", torch.int64, rows.shape[0])
     least, most = rows.aminmax()
     if least < 0 or most >= images:
         raise ValueError(f"the order names images from {least} to {most}, and there are {images}")
@@ -443,7 +457,9 @@ def _address(tensor: Tensor, name: str, dtype: torch.dtype, count: int, alignmen
     if tensor.numel() != count:
         raise ValueError(f"{name} must have {count} elements, not {tensor.numel()}")
     if not tensor.is_contiguous():
-        raise ValueError(f"{name} is not contiguous: its strides are {tensor.stride()}, its shape {tuple(tensor.shape)}")
+        raise ValueError(
+            f"{name} is not contiguous: its strides are {tensor.stride()}, its shape {tuple(tensor.shape)}"
+        )
     address = tensor.data_ptr()
     if address % (alignment or dtype.itemsize) or (address == 0 and count > 0):
         raise ValueError(f"{name} is not aligned to {alignment or dtype.itemsize} bytes")

@@ -147,7 +147,7 @@ inline void inputs_backward(const Network& net, const Layer& layer, int64_t batc
 inline void before_linear(const Network& net, const Layer& layer, int64_t batch, Real* to_others) {
   Real* grad = net.workspace + layer.grad;
   if (layer.kind == Kind::OUTPUT) return;
-  if (layer.kind != Kind::FOREIGN) activation_backward(net, layer, grad, batch, to_others);
+  activation_backward(net, layer, grad, batch, to_others);
   if (layer.has_norm) norm_backward(net, layer, grad, batch, to_others);
 }
 
@@ -156,20 +156,25 @@ inline void to_layer_before(const Network& net, int64_t i, int64_t batch) {
   inputs_backward(net, net.layers[i], batch, net.workspace + before.grad, before.stride());
 }
 
-// From the gradient for the answers of layer `last` (or for the product of the output layer) to that for the product of
-// layer `first`, and on to the answers before it. All gradients on the way go where `rule` says, but for the weights of
-// layer 0.
-template <class Rule>
-void backward(const Network& net, const Batch& x, int64_t first, int64_t last, const Rule& rule, Real* to_others) {
-  for (int64_t i = last; i >= first; i--) {
+// From the gradient for the outputs to that for the product of layer 0. All gradients on the way go where `rule` says, but for
+// the weights of layer 0.
+template <class Rule> void backward(const Network& net, const Batch& x, const Rule& rule) {
+  std::memset(net.other_grads, 0, net.other_count * sizeof(Real));
+  for (int64_t i = net.depth - 1; i >= 0; i--) {
     const Layer& layer = net.layers[i];
-    before_linear(net, layer, x.size, to_others);
+    before_linear(net, layer, x.size, net.other_grads);
     if (i > 0) to_layer_before(net, i, x.size);  // before the weights change
     bias_backward(net, layer, x.size, rule);
     if (i == 0) return;
     if (layer.outputs == 1) vector_backward(net, layer, inputs_of(net, i, x), rule);
     else weights_backward(net, layer, inputs_of(net, i, x), 0, layer.inputs, rule);
   }
+}
+
+inline void gradients_of_all(const Network& net, const Batch& x) {
+  Keep keep{net.weight_grads};
+  backward(net, x, keep);
+  weights_backward(net, net.layers[0], x, 0, net.features(), keep);
 }
 
 // ---- Training ---------------------------------------------------------------------------------------------------------
@@ -222,11 +227,7 @@ inline Loss gradients(const Network& net, const Data& data, const int64_t* rows,
   Batch x = gather(net, data, rows, count, 0);
   linear(net, net.layers[0], x);
   Loss loss = finish_forward(net, data, x, rows, 1. / count);
-  if (!loss.finite) return loss;
-  Keep keep{net.weight_grads};
-  std::memset(net.other_grads, 0, net.other_count * sizeof(Real));
-  backward(net, x, 0, net.depth - 1, keep, net.other_grads);
-  weights_backward(net, net.layers[0], x, 0, net.features(), keep);
+  if (loss.finite) gradients_of_all(net, x);
   return loss;
 }
 
@@ -247,8 +248,7 @@ inline bool descend(const Network& net, const Data& data, const Batch& x, const 
   Loss loss = finish_forward(net, data, x, batches.rows(step), -pass.lr / x.size);
   if (!loss.finite) return false;
   results.note(step, loss);
-  std::memset(net.other_grads, 0, net.other_count * sizeof(Real));
-  backward(net, x, 0, net.depth - 1, Descend{net.weights, static_cast<Real>(scale_of_weights(pass))}, net.other_grads);
+  backward(net, x, Descend{net.weights, static_cast<Real>(scale_of_weights(pass))});
   for (int64_t i = 0; i < net.other_count; i++) net.others[i] += net.other_grads[i];
   *pass.steps += 1;
   return true;
@@ -325,29 +325,24 @@ inline int64_t train_with_gram(const Network& net, const Data& data, const Batch
 
 EXPORTED int64_t adalin_plan(Network* net, int64_t batch, int64_t features) { return plan(*net, batch, features); }
 
-// Layers first ... last - 1. What they compute stays in the workspace, but for derivatives without `keep`.
+// Layers first ... last - 1. What they compute stays in the workspace, where Python may change what follows from it; without
+// `keep`, derivatives are not there.
 EXPORTED void adalin_network_forward(const Network* net, const Real* x, int64_t stride, int64_t batch, int64_t first,
                                      int64_t last, int keep) {
   forward(*net, {x, stride, batch}, first, last, keep != 0);
 }
 
-// From the gradient for what layer `last` answers through the layers down to `first`, and on to the answers of the one
-// before it.
-EXPORTED void adalin_network_backward(const Network* net, const Real* x, int64_t stride, int64_t batch, int64_t first,
-                                      int64_t last) {
-  Batch inputs{x, stride, batch};
-  Keep keep{net->weight_grads};
-  backward(*net, inputs, first, last, keep, net->other_grads);
-  if (first == 0) weights_backward(*net, net->layers[0], inputs, 0, net->features(), keep);
+// All gradients, from that for the outputs of the last forward pass, in the last layer's `grad`.
+EXPORTED void adalin_network_backward(const Network* net, const Real* x, int64_t stride, int64_t batch) {
+  gradients_of_all(*net, {x, stride, batch});
 }
 
-// Likewise the gradient for the inputs of layer `first`, and no others; for those of the network, `to` is [batch][features].
-EXPORTED void adalin_network_inputs_backward(const Network* net, int64_t batch, int64_t first, int64_t last, Real* to) {
-  for (int64_t i = last; i >= first; i--) {
+// The gradient for the inputs, [batch][features], likewise, and no others.
+EXPORTED void adalin_network_inputs_backward(const Network* net, int64_t batch, Real* to) {
+  for (int64_t i = net->depth - 1; i >= 0; i--) {
     before_linear(*net, net->layers[i], batch, nullptr);
     if (i > 0) to_layer_before(*net, i, batch);
   }
-  if (first > 0) return;
   int64_t features = net->features(), stride = whole_steps(features);
   Real* result = net->workspace + net->batches[0];
   inputs_backward(*net, net->layers[0], batch, result, stride);

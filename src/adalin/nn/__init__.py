@@ -1,7 +1,7 @@
 """Activations that keep networks plastic, and `convert`, which puts them into existing models."""
 
 from adalin.nn._adalin import AdaLin
-from adalin.nn._bases import BASES, MODULES, Base, bases, make_base, module_base
+from adalin.nn._bases import BASES, MODULES, Base, as_base, bases, make_base, module_base
 from adalin.nn._concatenated import Concatenated, CReLU, DeepFourier
 from adalin.nn._convert import Conversion, Site, convert
 from adalin.nn._fused import derivative_into, gate_into, is_prelu
@@ -38,6 +38,7 @@ __all__ = [
     "PerNeuron",
     "Site",
     "activations",
+    "as_base",
     "bases",
     "convert",
     "derivative_into",

@@ -72,19 +72,22 @@ class Optimizer(ABC):
 
     def prepare(self, state: Mapping[str, Tensor], parts: Sequence[Part], lr: float) -> Callable[[], None]:
         """The step as a function, for those who make it often: one native pass where parts are flat and kernels there."""
-        own = self.native(state, parts, lr) if is_flat(parts) else None
-        return partial(self.step, parts, state, lr) if own is None else own
+        kernels = native.library()
+        own = self.native(state, parts, lr) if kernels is not None and are_flat(parts) else None
+        if own is None or kernels is None:
+            return partial(self.step, parts, state, lr)
+        return own.ready(kernels)
 
     def _check(self, option: str, is_fine: bool, what: str) -> None:
         if not is_fine:
             raise ValueError(f"option {option} of {self.name} must be {what}, not {getattr(self, option)}")
 
 
-def is_flat(parts: Sequence[Part]) -> bool:
-    """Whether parts are such as native passes take, and there are native kernels."""
+def are_flat(parts: Sequence[Part]) -> bool:
+    """Whether parts are such as native passes take: float32 on the CPU, of whole steps of 16."""
     values = [part.value for part in parts]
-    lie_flat = all(value.is_cpu and value.is_contiguous() and native.padded(value.numel()) == value.numel() for value in values)
-    return lie_flat and all(value.dtype is torch.float32 for value in values) and native.library() is not None
+    is_right = [value.is_cpu and value.is_contiguous() and value.dtype is torch.float32 for value in values]
+    return all(is_right) and all(native.padded(value.numel()) == value.numel() for value in values)
 
 
 OPTIMIZERS: Registry[type[Optimizer]] = Registry("optimiser", plugins=False)
