@@ -27,7 +27,7 @@ def test_run_trains_every_method_with_every_seed_and_prints_a_table(adalin):
     code, out, err = adalin(*RUN)
     assert (code, err) == (0, "")
     assert "data: 5,000 bundled MNIST digits" in out
-    assert re.search(r"task +2 +adalin\+l2 +accuracy 0\.\d\d\d", out)
+    assert re.search(r"task +2 +adalin\+l2, seed \d +accuracy 0\.\d\d\d", out)
     assert re.search(r"adalin\+l2 +2 +2 +0\.\d\d\d +0\.\d\d\d +0\.\d\d\d ± 0\.\d\d\d +done", out)
     rows = rows_of(Path("runs"))
     assert len(rows) == 4
@@ -65,7 +65,7 @@ def test_demo_trains_four_networks_and_draws_a_picture(adalin):
     code, out, err = adalin("demo", "--tasks", "1", "--epochs", "1", "--seeds", "3", "--workers", "1")
     assert (code, err) == (0, "")
     for method in ("baseline", "adalin", "tanh", "adalin-tanh"):
-        assert re.search(rf"^task +1 +{method} ", out, re.MULTILINE)
+        assert re.search(rf"^task +1 +{method}, seed 3 ", out, re.MULTILINE)
     assert "picture: runs/demo/demo.png" in out
     assert Path("runs/demo/demo.png").read_bytes().startswith(b"\x89PNG")
 
@@ -83,14 +83,22 @@ def test_plan_tells_steps_time_and_disk_and_leaves_nothing(adalin):
     code, out, _ = adalin("plan", *RUN[1:])
     assert code == 0
     assert "4 runs of 2 tasks, 24 steps in all" in out
-    assert re.search(r"about \d+(\.\d+)? (s|min|h) on this machine", out)
+    assert re.search(r"about \d+(\.\d+)? (s|min|h) on \d+ process(es)? of this machine", out)
+    assert re.search("^engine: .+$", out, re.MULTILINE)
     assert re.search(r"about \d+\.\d MB of disk", out)
     assert list(Path().iterdir()) == []
 
 
 def test_list_names_everything_with_its_paper(adalin):
     _, out, _ = adalin("list")
-    for name in ("permuted-mnist-v1", "class-split-cifar100-v1", "shrink-perturb", "sign_entropy", "adalin-gelu"):
+    for name in (
+        "permuted-mnist-v1",
+        "class-split-cifar100-v1",
+        "shrink-perturb",
+        "adamw",
+        "sign_entropy",
+        "adalin-gelu",
+    ):
         assert name in out
     assert "[relu(x), relu(-x)]" in out
     assert "Razavi Rohani et al. 2025" in out

@@ -82,16 +82,31 @@ def define(benchmark: str, method: str, seed: int = 0, *, dataset: Dataset | Non
 def train(
     runs: Sequence[StreamRun], out: Path, dataset: Dataset | None = None, **options: Any
 ) -> dict[StreamRun, Outcome]:
-    """Train runs of one benchmark together, from wherever their folders are."""
+    """Train runs of one benchmark one after the other, from wherever their folders are."""
     with engine_settings(), loaded(dataset or data_of(runs[0].description.benchmark)):
-        kinds.get("supervised").train(runs, Session(out=out, **options))
+        for run in runs:
+            kinds.get("supervised").train(run, Session(out=out, **options))
     return {run: outcome(out / run.folder) for run in runs}
 
 
-def after_epochs(count: int) -> dict[str, Any]:
-    """Options of `train` that stop one stack after so many epochs."""
+def after_steps(count: int) -> dict[str, Any]:
+    """Options of `train` that stop a run after so many steps, if nothing makes several at once."""
     notes = Notes()
-    return {"emit": notes, "stop": lambda: notes.names.count("progress") >= count}
+    return {"emit": notes, "stop": lambda: sum(notes.steps("progress")) >= count}
+
+
+def after_epochs(count: int) -> dict[str, Any]:
+    """Options of `train` that stop a run after so many epochs."""
+    notes = Notes()
+
+    def stop() -> bool:
+        made = notes.of("progress")
+        if count == 0 or not made:
+            return count == 0
+        settings = made[0].run.settings
+        return sum(event.steps for event in made) >= count * -(-settings.images // settings.batch_size)
+
+    return {"emit": notes, "stop": stop}
 
 
 def outcome(folder: Path) -> Outcome:

@@ -1,4 +1,4 @@
-"""What networks of any form are trained on; MLPs in stacks stay on the CPU, where they are fastest."""
+"""What networks are trained on by autograd; native kernels stay on the CPU."""
 
 import re
 from collections.abc import Callable

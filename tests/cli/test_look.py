@@ -117,7 +117,7 @@ def test_only_a_method_that_was_not_imported_is_trained(adalin, runs):
     adalin("import", "all.parquet", "--out", "new")
     code, out, _ = adalin(*RUN[:3], "crelu", *RUN[3:], "--out", "new")
     assert code == 0
-    assert {line.split()[2] for line in out.splitlines() if line.startswith("task ")} == {"crelu"}
+    assert {line.split()[2] for line in out.splitlines() if line.startswith("task ")} == {"crelu,"}
     assert all(f" {method} " in out for method in ("baseline", "adalin", "crelu"))
 
 

@@ -100,7 +100,7 @@ def test_a_folder_that_is_not_there_is_told_in_one_line(adalin):
 def test_runs_are_running_and_then_done_as_a_command_goes_on(tmp_path):
     work, seen = make_work(tmp_path, workers=1), []
     Local().train(work, Notes(at_first_row=lambda: seen.append(counts(tmp_path))))
-    assert seen == [{"running": 4}]  # in one stack
+    assert seen == [{"running": 1, "waiting": 3}]
     assert counts(tmp_path) == {"done": 4}
 
 

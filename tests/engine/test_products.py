@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ import torch
 
 from adalin.engine import _products, library_for
 from adalin.engine._products import _OneDNN, _onednn_is_faster
-from tiny_runs import define, train
 
 HUGE = 10**9
 
@@ -63,16 +61,3 @@ def test_what_the_user_has_set_is_there_again_afterwards() -> None:
         assert setting.fp32_precision == "ieee"
     finally:
         setting.fp32_precision = before
-
-
-@pytest.mark.parametrize("batch_size", [16, 5])
-@pytest.mark.parametrize("benchmark", ["random-label-cifar10", "shuffled-label-cifar10"])
-def test_runs_give_the_same_bits_alone_and_together_whatever_is_large(
-    benchmark: str, batch_size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_products, "LARGE", 0)
-    methods = ["baseline", "adalin-tanh", "l2", "shrink-perturb"]
-    runs = [define(benchmark, method, seed, batch_size=batch_size) for method in methods for seed in (0, 1, 2)]
-    together = train(runs, tmp_path / "together")
-    for one in runs:
-        assert train([one], tmp_path / "alone")[one] == together[one], one

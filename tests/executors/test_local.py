@@ -33,7 +33,7 @@ def test_a_run_that_always_dies_is_reported_and_does_not_take_others_along(tmp_p
     assert status.counts == {"done": 3, "running": 0, "waiting": 0, "stopped": 0, "failed": 1, "diverged": 0}
 
 
-def test_an_error_in_one_run_does_not_take_its_stack_along(tmp_path: Path) -> None:
+def test_an_error_in_one_run_does_not_take_others_along(tmp_path: Path) -> None:
     work, notes = make_work(tmp_path, plugins=["disturbances"]), Notes()
     bad = tmp_path / work.runs[0].folder / "bug"
     bad.parent.mkdir(parents=True)

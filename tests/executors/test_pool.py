@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from adalin.executors import _pool
-from adalin.executors._pool import make_stacks
+from adalin.executors._pool import dearest_first
 from tiny_runs import define
 
 
@@ -21,11 +21,11 @@ def test_workers_share_the_cuda_devices_unless_one_is_named(
     assert os.environ.get("CUDA_VISIBLE_DEVICES") == visible
 
 
-def test_stacks_are_as_large_as_the_workers_shares_allow_and_the_dearest_come_first() -> None:
-    few = [define("random-label-mnist", "adalin", seed) for seed in range(4)]
-    many = [define("random-label-mnist", "adalin", seed, tasks=20) for seed in range(4)]
-    assert [len(stack) for stack in make_stacks(few, 4)] == [1, 1, 1, 1]
-    assert [len(stack) for stack in make_stacks(few + many, 2)] == [2, 2, 4]
-    costs = dict.fromkeys(few, 100.0) | dict.fromkeys(many, 1.0)
-    stacks = make_stacks(few + many, 2, costs)
-    assert [set(stack) <= set(few) for stack in stacks] == [True, True, False]
+def test_the_dearest_run_comes_first_and_among_equals_those_on_the_same_data_follow_each_other() -> None:
+    short = [define("random-label-mnist", method, seed) for method in ("adalin", "tanh") for seed in (4, 3)]
+    long = [define("random-label-mnist", "adalin", seed, tasks=20) for seed in (3, 4)]
+    ordered = dearest_first(short + long)
+    assert ordered[:2] == long
+    assert [run.seed for run in ordered[2:]] == [3, 3, 4, 4]
+    costs = dict.fromkeys(short, 100.0) | dict.fromkeys(long, 1.0)
+    assert dearest_first(short + long, costs)[4:] == long

@@ -122,7 +122,7 @@ def test_a_signal_saves_and_ends_and_a_second_process_is_refused_before(
         process.process.send_signal(number)
         assert process.finish() == ""
     assert process.process.returncode == 130
-    assert process.events.count("stopped") == 1  # the second stack was not begun
+    assert process.events.count("stopped") == 1  # the second run was not begun
     assert process.messages == []
     assert_goes_on(tmp_path / "out", tmp_path / "whole")
 

@@ -12,11 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from adalin.engine import MLPStack, ModuleStack, NetworkSpec, Stack
+from adalin.engine import Learner, Learning, make_net
 from adalin.executors import define, execute
 from adalin.methods import ActivationMethod, Method, Rule, methods
 from adalin.models import make_model
 from adalin.nn import split_parameters
+from adalin.optim import Optimizer
 from adalin.runs import Event, Progress, Run, RunFolder, Session
 from adalin.streams import Task, get_benchmark, register_benchmark
 from method_texts import METHODS
@@ -57,11 +58,14 @@ def test_a_methods_text_says_all_of_it(method: str) -> None:
 def test_every_option_of_a_method_can_be_written_out(method: str) -> None:
     parsed = Method.parse(method)
     parts = [(parsed.activation.name, parsed.activation.options)]
-    parts += [(rule.name, asdict(rule)) for rule in parsed.rules]
+    parts += [(part.name, asdict(part)) for part in (*parsed.rules, parsed.optimizer)]
     for name, options in parts:
-        written = Method.parse(f"{name}:{','.join(f'{key}={value}' for key, value in options.items())}")
+        given = {key: value for key, value in options.items() if value is not None}
+        written = Method.parse(f"{name}:{','.join(f'{key}={value}' for key, value in given.items())}")
         if isinstance(methods()[name], ActivationMethod):
             assert written == Method(parsed.activation)
+        elif issubclass(methods()[name], Optimizer):
+            assert written == Method(optimizer=parsed.optimizer)
         else:
             assert written.rules[0] in parsed.rules
 
@@ -75,7 +79,7 @@ def test_a_registered_method_has_a_summary_of_one_line(name: str) -> None:
 @for_every_method
 def test_the_parts_of_a_method_are_values_that_do_not_change(method: str) -> None:
     parsed = Method.parse(method)
-    for part in (parsed, parsed.activation, *parsed.rules):
+    for part in (parsed, parsed.activation, parsed.optimizer, *parsed.rules):
         assert hash(part) == hash(copy.deepcopy(part))
         for option in fields(part):
             with pytest.raises(FrozenInstanceError):
@@ -131,22 +135,31 @@ def test_a_network_keeps_its_dtype(model: str, method: str, dtype: torch.dtype) 
 # its training
 
 
-def stack(model: str, method: str, dtype: torch.dtype = torch.float32) -> Stack:
-    spec = NetworkSpec(make(model, method, dtype), seed=3, lr=0.05, rules=Method.parse(method).rules)
-    return (MLPStack if MLPStack.fits(spec.model) else ModuleStack)([spec])
+def learner(model: str, method: str, dtype: torch.dtype = torch.float32) -> Learner:
+    parsed = Method.parse(method)
+    learning = Learning(lr=0.05, batch_size=16, rules=parsed.rules, seed=3)
+    net = make_net(make(model, method, dtype))
+    return Learner(net, parsed.optimizer, learning, new_model=lambda task: make(model, method, dtype))
 
 
 def task(model: str, dtype: torch.dtype = torch.float32) -> Task:
     return Task(inputs(model, 16, dtype), torch.arange(16) % 10)
 
 
+def train_a_task(learner: Learner, data: Task, number: int) -> None:
+    learner.start_task(number, data, 1)
+    learner.train(torch.arange(16), 0)
+    learner.end_task(1)
+
+
 @for_every_model_and_method
 def test_training_keeps_the_dtype_too(model: str, method: str) -> None:
-    trained = stack(model, method, torch.float64)
-    trained.start_task(0, [task(model, torch.float64)])
-    trained.train(torch.arange(16)[None], 8)
-    trained.start_task(1, [task(model, torch.float64)])
-    assert {parameter.dtype for parameter in trained.model(0).parameters()} == {torch.float64}
+    trained = learner(model, method, torch.float64)
+    for number in (0, 1):
+        train_a_task(trained, task(model, torch.float64), number)
+    assert {parameter.dtype for parameter in trained.net.model.parameters()} == {torch.float64}
+    trained.restore(trained.state())
+    assert {part.value.dtype for part in trained.net.parts} == {torch.float64}
 
 
 BENCHMARKS = {
@@ -177,14 +190,14 @@ def define_run(model: str, method: str, **settings: Any) -> Run[Any]:
 
 
 def train(run: Run[Any], out: Path, stop_after: float = math.inf) -> list[dict[str, Any]]:
-    """Train for a number of epochs, or to the end."""
-    epochs = 0
+    """Train for a number of steps, or to the end."""
+    steps = 0
 
     def count(event: Event) -> None:
-        nonlocal epochs
-        epochs += isinstance(event, Progress)
+        nonlocal steps
+        steps += event.steps if isinstance(event, Progress) else 0
 
-    execute([run], Session(out=out, emit=count, stop=lambda: epochs >= stop_after))
+    execute([run], Session(out=out, emit=count, stop=lambda: steps >= stop_after))
     return RunFolder(out / run.folder).rows()
 
 
@@ -199,11 +212,11 @@ def test_training_lowers_the_loss_and_goes_on_exactly_where_it_was_stopped(
     assert len(whole) == 2
     assert whole[0]["loss"] < before["loss"]
 
-    epochs = run.settings.epochs
-    stopped = train(run, tmp_path / "stopped", stop_after=epochs + epochs // 2)
+    per_task = run.steps_of(1)
+    stopped = train(run, tmp_path / "stopped", stop_after=per_task + per_task // 2)
     checkpoint = RunFolder(tmp_path / "stopped" / run.folder).load(pytest.fail)
     assert checkpoint is not None
-    assert (checkpoint.position["task"], checkpoint.position["step"]) == (1, run.steps_of(1) // 2)
+    assert (checkpoint.position["task"], checkpoint.position["step"]) == (1, per_task // 2)
     assert stopped == whole[:1]
     assert train(run, tmp_path / "stopped") == whole
 
@@ -211,7 +224,7 @@ def test_training_lowers_the_loss_and_goes_on_exactly_where_it_was_stopped(
 # its rules
 
 
-RULES = [name for name, part in methods().items() if not isinstance(part, ActivationMethod)]
+RULES = [name for name, part in methods().items() if isinstance(part, type) and issubclass(part, Rule)]
 
 
 @pytest.mark.parametrize("model", ["mlp", "cnn"])
@@ -219,28 +232,16 @@ RULES = [name for name, part in methods().items() if not isinstance(part, Activa
 def test_a_rule_never_touches_an_alpha(rule: str, model: str) -> None:
     alphas = []
     for method in ("adalin-tanh", f"adalin-tanh+{rule}"):
-        trained = stack(model, method)
-        trained.start_task(0, [task(model)])
-        trained.train(torch.arange(16)[None], 16)  # one step: the gradient is the same with and without the rule
-        trained.start_task(1, [task(model)])
-        alphas.append([alpha.clone() for alpha in split_parameters(trained.model(0))[1]])
+        trained = learner(model, method)
+        train_a_task(trained, task(model), 0)  # one step: the gradient is the same with and without the rule
+        trained.start_task(1, task(model), 1)
+        alphas.append([alpha.clone() for alpha in split_parameters(trained.net.model)[1]])
     for without, with_rule in zip(*alphas, strict=True):
-        assert torch.equal(without, with_rule)
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_a_rule_keeps_zeros_at_zero(rule: str) -> None:
-    """Networks in a stack are padded with units that have to stay out of the way."""
-    (part,) = Method.parse(rule).rules
-    weights, zeros = [torch.zeros(2, 3, 4)], lambda: [torch.zeros(2, 3, 4)]
-    part.start_task(weights, zeros, 1)
-    part.before_update(weights, 0.1)
-    part.after_update(weights, zeros)
-    assert not weights[0].any()
+        assert torch.equal(without, with_rule) != (rule == "scratch")  # which begins with new ones
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_a_method_that_is_no_activation_is_a_rule_of_that_name(name: str) -> None:
+def test_a_method_that_is_no_activation_and_no_optimiser_is_a_rule_of_that_name(name: str) -> None:
     (rule,) = Method.parse(name).rules
     assert isinstance(rule, Rule)
     assert (rule.name, methods()[name]) == (name, type(rule))

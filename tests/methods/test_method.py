@@ -17,6 +17,7 @@ from adalin.methods import Activation, Method, Rule, _method, methods, register_
 from adalin.methods._l2 import L2
 from adalin.methods._scratch import Scratch
 from adalin.nn import activations
+from adalin.optim import SGD, Adam, AdamW
 from adalin.streams import get_benchmark, register_benchmark
 from own_benchmarks import on_data
 from registries import forget_later
@@ -59,6 +60,20 @@ def message(text: str, **defaults: Any) -> str:
             "scratch+adalin+l2:strength=0.5",
             Method(Activation("adalin"), (Scratch(), L2(0.5))),
             "adalin+scratch+l2:strength=0.5",
+        ),
+        ("sgd", Method(), "baseline"),
+        ("crelu+sgd", Method(Activation("crelu")), "crelu"),
+        ("adam+relu", Method(optimizer=Adam()), "adam"),
+        ("l2+tanh+adamw", Method(Activation("baseline", base="tanh"), (L2(),), AdamW()), "adamw+tanh+l2"),
+        (
+            "adalin+sgd:nesterov=true,momentum=0.9",
+            Method(Activation("adalin"), optimizer=SGD(momentum=0.9, nesterov=True)),
+            "sgd:momentum=0.9,nesterov=True+adalin",
+        ),
+        (
+            "adam:beta2=0.99,lr=1e-4,schedule=cosine+scratch",
+            Method(Activation(), (Scratch(),), Adam(lr=1e-4, beta2=0.99, schedule="cosine")),
+            "adam:lr=0.0001,schedule=cosine,beta2=0.99+scratch",
         ),
         # The base has torch's slope, the method the one that Lillo & Cheney tuned.
         ("leaky_relu", Method(Activation("leaky_relu", negative_slope=0.7)), "leaky_relu"),
@@ -122,6 +137,11 @@ def test_prelu_starts_from_its_usual_slope_and_adalin_from_random_ones() -> None
         ("relu+tanh", "method 'relu+tanh' has more than one activation; join one with rules such as l2 or scratch"),
         ("l2+l2", "method 'l2+l2' has a rule twice"),
         ("adalin+l2+l2:strength=1", "method 'adalin+l2+l2:strength=1' has a rule twice"),
+        ("adam+adalin+sgd", "method 'adam+adalin+sgd' has more than one optimiser"),
+        ("adam:lr=nan", "option lr of adam must be a number > 0, not nan"),
+        ("sgd:lr=-1", "option lr of sgd must be a number > 0, not -1.0"),
+        ("adamw:lr=inf", "option lr of adamw must be a number > 0, not inf"),
+        ("adam:lr=fast", "option lr of method 'adam' must be a number, not 'fast'"),
         ("l2:strenght=1", "method 'l2' has no option 'strenght' (did you mean 'strength'?); it has: strength"),
         ("crelu:base=tanh", "method 'crelu' has no option 'base'; it has: match"),
         ("linear:base=tanh", "method 'linear' has no option 'base'; it has: none"),
@@ -304,7 +324,7 @@ def test_a_name_that_could_not_be_written_everywhere_is_refused(name: Any) -> No
 @pytest.mark.parametrize("wrong", [5, None, "l2", L2(), nn.ReLU, Activation])
 def test_what_is_no_rule_is_refused(wrong: Any) -> None:
     with pytest.raises(
-        TypeError, match=r"^a method is a subclass of Rule \(or an activation: register_activation\), not "
+        TypeError, match=r"^a method is a subclass of Rule or Optimizer \(or an activation: register_activation\), not "
     ):
         register_method(wrong)
 

@@ -4,30 +4,30 @@ import math
 
 import pytest
 
-from adalin.optim import OPTIMIZERS, SCHEDULES, SGD, Adam
+from adalin.optim import SCHEDULES, SGD, Adam, AdamW, RMSprop
 
 BAD = [
-    ("sgd", {"momentum": 1.0}, "momentum"),
-    ("sgd", {"nesterov": True}, "nesterov"),
-    ("adam", {"beta2": -0.1}, "beta2"),
-    ("adamw", {"eps": math.inf}, "eps"),
-    ("adam", {"eps": 0.0}, "eps"),
-    ("rmsprop", {"alpha": math.nan}, "alpha"),
+    (SGD, {"momentum": 1.0}, "momentum"),
+    (SGD, {"nesterov": True}, "nesterov"),
+    (Adam, {"beta2": -0.1}, "beta2"),
+    (AdamW, {"eps": math.inf}, "eps"),
+    (Adam, {"eps": 0.0}, "eps"),
+    (RMSprop, {"alpha": math.nan}, "alpha"),
 ]
 
 
-@pytest.mark.parametrize(("name", "options", "named"), BAD)
-def test_an_option_out_of_its_range_is_refused_by_name(name, options, named) -> None:
-    with pytest.raises(ValueError, match=f"option {named} of {name} must be"):
-        OPTIMIZERS.get(name)(**options)
+@pytest.mark.parametrize(("optimizer", "options", "named"), BAD)
+def test_an_option_out_of_its_range_is_refused_by_name(optimizer, options, named) -> None:
+    with pytest.raises(ValueError, match=f"option {named} of {optimizer.name} must be"):
+        optimizer(**options)
 
 
-@pytest.mark.parametrize("name", list(OPTIMIZERS))
+@pytest.mark.parametrize("optimizer", [SGD, Adam, AdamW, RMSprop])
 @pytest.mark.parametrize("option", ["lr", "weight_decay"])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -0.1])
-def test_a_rate_that_is_no_number_or_negative_is_refused(name, option, value) -> None:
-    with pytest.raises(ValueError, match=f"option {option} of {name} must be a number >= 0"):
-        OPTIMIZERS.get(name)(**{option: value})
+def test_a_rate_that_is_no_number_or_negative_is_refused(optimizer, option, value) -> None:
+    with pytest.raises(ValueError, match=f"option {option} of {optimizer.name} must be a number >"):
+        optimizer(**{option: value})
 
 
 def test_an_unknown_schedule_is_refused_with_those_there_are() -> None:

@@ -28,7 +28,7 @@ def test_runs_that_diverge_are_neither_waited_for_nor_counted_as_work() -> None:
     for task in range(1, 10):
         _train(progress, runs[1:], task)
     lines = text.getvalue().splitlines()
-    assert [int(match[1]) for line in lines if (match := re.match(r"task +(\d+)", line))] == list(range(1, 11))
+    assert [int(match[1]) for line in lines if (match := re.match(r"task +(\d+)", line))] == [1, *range(1, 11)]
     assert "adalin with seed 3 diverged in task 2, step 0: outputs are not finite" in lines
     assert lines[-1].endswith("about 0 s left")
 
@@ -42,7 +42,7 @@ def test_a_run_that_goes_on_is_not_counted_from_its_start() -> None:
     assert text.getvalue().splitlines()[-1].endswith("about 0 s left")
 
 
-def test_seeds_that_are_trained_one_by_one_do_not_wait_for_the_last() -> None:
+def test_a_seed_does_not_wait_for_the_last() -> None:
     text = io.StringIO()
     runs = [kind_of(HOPPER).example(HOPPER, "adalin", seed, steps=10_000) for seed in (3, 4)]
     progress = RunProgress(runs, Console(file=text, width=100))

@@ -36,7 +36,7 @@ def define(env: str, method: str = "adalin", seed: int = 0, **settings: Any) -> 
 def train(run: SACRun, out: Path, **options: Any) -> Outcome:
     """Train a run from wherever its folder is."""
     with engine_settings():
-        kinds.get("sac").train([run], Session(out=out, **options))
+        kinds.get("sac").train(run, Session(out=out, **options))
     return sac_outcome(run, out)
 
 

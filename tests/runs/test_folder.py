@@ -82,11 +82,13 @@ def test_another_config_is_refused_by_its_first_difference(
     assert content(folder) == before
 
 
-def test_later_starts_note_what_is_different_from_the_first(folder: RunFolder) -> None:
+def test_later_starts_note_what_is_different_from_the_first_and_when_nothing_is_again(folder: RunFolder) -> None:
+    folder.note_start(MANIFEST)
     folder.note_start(MANIFEST | {"torch": "2.14.0"})
     folder.note_start(MANIFEST)
+    folder.note_start(MANIFEST)
     folder.note_start(MANIFEST | {"cpu": {"name": "EPYC", "cores": 64}, "new": 1})
-    assert folder.manifest() == {**MANIFEST, "resumed": [{"torch": "2.14.0"}, {"cpu.cores": 64, "new": 1}]}
+    assert folder.manifest() == {**MANIFEST, "resumed": [{"torch": "2.14.0"}, {}, {"cpu.cores": 64, "new": 1}]}
 
 
 def test_a_start_that_died_between_its_two_files_can_be_repeated(folder: RunFolder) -> None:

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import adalin.executors  # noqa: F401, so that the kinds of runs are there
-from adalin.runs import Position, Run, RunFolder, Session, read_run
+from adalin.runs import Checkpoint, Position, Run, RunFolder, Session, read_run
 from notes import Notes
 
 MANIFEST: dict[str, Any] = {"tasks": 3, "data": None}
@@ -111,3 +112,80 @@ def test_what_goes_wrong_inside_frees_the_folder(tmp_path: Path) -> None:
         raise ValueError("inside")
     with session.opened(run, MANIFEST) as folder:
         assert folder is not None
+
+
+# engines
+
+
+def stopped(run: Run[Any], out: Path, manifest: dict[str, Any]) -> RunFolder:
+    """A run that another process has begun, one task of three."""
+    folder = RunFolder(out / run.folder)
+    folder.create_or_check(dict(run.config), manifest)
+    folder.append_row({"task": 0, "online_accuracy": 0.5})
+    folder.save(Checkpoint({"weight": torch.ones(3)}, Position(1, 0, "stopped").as_dict()))
+    return folder
+
+
+HERE = MANIFEST | {"engine": {"name": "native", "kernels": "x86_64 FMA"}}
+THERE = MANIFEST | {"engine": {"name": "module", "kernels": "x86_64 FMA"}}
+
+
+def test_an_unfinished_run_of_an_older_version_is_set_aside_and_starts_anew(tmp_path: Path) -> None:
+    run, notes = make(), Notes()
+    folder = stopped(run, tmp_path, MANIFEST)
+    before = {path.name: path.read_bytes() for path in folder.path.iterdir()}
+    with Session(out=tmp_path, emit=notes).opened(run, HERE) as opened:
+        assert opened == folder
+        assert folder.rows() == []
+        assert folder.peek() is None
+        assert folder.manifest() == HERE
+    assert notes.names == ["warning"]
+    assert notes.messages("warning") == [
+        f"{folder.path} is a run of an older version: it starts anew; its files are in set-aside-1"
+    ]
+    assert RunFolder.find(tmp_path) == [folder]
+    kept = {path.name.removesuffix(".txt"): path.read_bytes() for path in (folder.path / "set-aside-1").iterdir()}
+    assert kept == before
+
+
+def test_nothing_that_was_set_aside_before_is_overwritten(tmp_path: Path) -> None:
+    run = make()
+    for number in (1, 2):
+        folder = stopped(run, tmp_path, MANIFEST | {"tasks": number})
+        with Session(out=tmp_path).opened(run, HERE):
+            assert (folder.path / f"set-aside-{number}" / "config.json.txt").exists()
+        folder.clear()
+    assert '"tasks": 1' in (folder.path / "set-aside-1" / "manifest.json").read_text()
+
+
+def test_a_finished_run_of_an_older_version_stays_a_result(tmp_path: Path) -> None:
+    run, notes = make(tasks=1), Notes()
+    folder = stopped(run, tmp_path, MANIFEST | {"tasks": 1})
+    with Session(out=tmp_path, emit=notes).opened(run, HERE):
+        assert len(folder.rows()) == 1
+        assert folder.manifest() == MANIFEST | {"tasks": 1}
+    assert notes.names == []
+
+
+def test_a_run_goes_on_with_another_engine_only_if_that_is_allowed(tmp_path: Path) -> None:
+    run, notes = make(), Notes()
+    folder = stopped(run, tmp_path, THERE)
+    with Session(out=tmp_path, emit=notes).opened(run, HERE) as opened:
+        assert opened is None
+    change = (
+        f"{folder.path} was trained with another engine (module, x86_64 FMA) than there is here (native, x86_64 FMA)"
+    )
+    assert notes.messages("error") == [
+        f"{change}, and would go on with other last digits: use a machine like that one, or give --allow-engine-change"
+    ]
+    with Session(out=tmp_path, emit=notes, allow_engine_change=True).opened(run, HERE) as opened:
+        assert opened == folder
+        assert len(folder.rows()) == 1
+    assert notes.messages("warning") == [f"{change}: it goes on with other last digits"]
+    with Session(out=tmp_path, emit=notes).opened(run, HERE) as opened:  # where it was now
+        assert opened == folder
+    for _ in range(2):  # and back
+        with Session(out=tmp_path, emit=notes, allow_engine_change=True).opened(run, THERE) as opened:
+            assert opened == folder
+    assert len(notes.messages("warning")) == 2
+    assert folder.manifest()["resumed"] == [{"engine.name": "native"}] * 2 + [{}]

@@ -11,6 +11,8 @@ from kills import Serve, assert_kills_change_nothing, random_moments, server
 from method_texts import METHODS
 from tiny_runs import data_of, define, outcome, train
 
+OPTIMIZERS = ["sgd:momentum=0.9,nesterov=true", "adam", "adamw:schedule=cosine", "rmsprop:momentum=0.5"]
+
 
 def prepare(benchmark: str, methods: list[str]) -> None:
     data_of(benchmark)
@@ -34,6 +36,11 @@ def serve() -> Iterator[Serve]:
         ("random-label-cifar10", ["adalin+l2", "shrink-perturb", "adalin-tanh"]),
         ("shuffled-label-cifar10", ["adalin+l2", "scratch", "fourier"]),
         ("class-split-cifar100", ["adalin+l2", "shrink-perturb", "scratch", "crelu"]),
+        ("random-label-mnist", [f"{optimizer}+adalin+l2" for optimizer in OPTIMIZERS]),
+        ("permuted-mnist", [f"{optimizer}+crelu+scratch" for optimizer in OPTIMIZERS]),
+        ("shuffled-label-cifar10", [f"{optimizer}+tanh+shrink-perturb" for optimizer in OPTIMIZERS]),
+        ("class-split-cifar100", [f"{optimizer}+adalin-tanh" for optimizer in OPTIMIZERS]),
+        ("random-label-cifar10", [f"{optimizer}+fourier+shrink-perturb:every=task" for optimizer in OPTIMIZERS]),
     ],
 )
 def test_kills_change_nothing(benchmark: str, methods: list[str], serve: Serve, tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from adalin.methods import Rule, register_method
 from adalin.models import register_model
 from adalin.streams import get_benchmark, register_benchmark
 from adalin.supervised._build import Streams, make_network
-from adalin.supervised._loop import is_stacked
 from registries import forget_later
 from tiny_runs import after_epochs, data_of, define, tensor_digest, train
 
@@ -76,7 +75,7 @@ def test_what_is_frozen_or_not_used_is_left_alone(method: str, tmp_path: Path) -
     one = define(BENCHMARK, method, model="own")
     start = make_network(one, Streams(data_of(BENCHMARK)).stream(one), "init", 0).state_dict()
     trained = train([one], tmp_path)[one]
-    same = {name for name, value in start.items() if trained[name] == tensor_digest(value)}
+    same = {name for name, value in start.items() if trained[f"network.{name}"] == tensor_digest(value)}
     assert same == {"frozen.weight", "frozen.bias"} | (
         {"unused.weight", "unused.bias"} if method == "baseline" else set()
     )
@@ -99,18 +98,18 @@ def test_a_rule_may_ask_for_fresh_weights_whenever_it_acts(tmp_path: Path) -> No
     @register_method
     @dataclass(frozen=True)
     class Both(Rule):
-        """At a task's start and after every update."""
+        """At a task's start and after every step."""
 
         name = "both"
         summary = "adds a little of a new network"
 
-        def start_task(self, weights, fresh, task):
-            for weight, new in zip(weights, fresh(), strict=True):
-                weight.add_(new, alpha=0.1)
+        def start_task(self, net, now):
+            for part, new in zip(net.weights, now.fresh(), strict=True):
+                part.value.add_(new, alpha=0.1)
 
-        def after_update(self, weights, fresh):
-            for weight, new in zip(weights, fresh(), strict=True):
-                weight.add_(new, alpha=0.001)
+        def after_step(self, net, now):
+            for part, new in zip(net.weights, now.fresh(), strict=True):
+                part.value.add_(new, alpha=0.001)
 
     one = define(BENCHMARK, "both")
     assert train([one], tmp_path)[one]["position"]["state"] == "done"
@@ -132,7 +131,7 @@ def test_runs_of_a_stream_that_cannot_be_pickled_reach_their_worker() -> None:
         (lambda labels: labels.float(), "torch.float32 from 0.0 to 9.0"),
     ],
 )
-def test_labels_that_are_no_classes_are_told_in_one_line(change, found, tmp_path: Path) -> None:
+def test_labels_that_are_no_classes_are_told_in_one_line(change, found) -> None:
     known = get_benchmark(BENCHMARK)
 
     class Wrong:
@@ -147,21 +146,37 @@ def test_labels_that_are_no_classes_are_told_in_one_line(change, found, tmp_path
             return replace(task, labels=change(task.labels))
 
     register_benchmark(replace(known, id="mine-v1", stream=Wrong))
-    one = define("mine", "baseline", dataset=data_of(BENCHMARK), tasks=1, epochs=1, images=200)
     message = f"^task 0 of mine-v1 has labels of {found}, not of torch.int64 from 0 to 9$"
     with pytest.raises(ValueError, match=message):
-        train([one], tmp_path, data_of(BENCHMARK))
+        define("mine", "baseline", dataset=data_of(BENCHMARK), tasks=1, epochs=1, images=200)
 
 
-def test_who_is_stacked_is_told_by_the_network() -> None:
-    class SoftClip(nn.Module):
-        is_activation = True
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_inputs_that_are_not_finite_are_told_before_anything_is_trained(number: float) -> None:
+    known = get_benchmark(BENCHMARK)
 
-        def forward(self, x):
-            return x / (1 + x.abs())
+    class Wrong:
+        same_inputs = True
 
-    register_activation("softclip", lambda width, dim: SoftClip(), "mine")
-    streams = Streams(data_of(BENCHMARK))
-    assert is_stacked(define(BENCHMARK, "adalin", model="mlp-256"), streams)
-    assert not is_stacked(define(BENCHMARK, "softclip"), streams)
-    assert not is_stacked(define(BENCHMARK, "adalin", clip=1.0), streams)
+        def __init__(self, *args, **options) -> None:
+            self._stream = known.stream(*args, **options)
+            self.shape, self.classes = self._stream.shape, self._stream.classes
+
+        def task(self, index):
+            task = self._stream.task(index)
+            inputs = task.floats(task.inputs).clone()
+            inputs[7, 0, 3] = number
+            return replace(task, inputs=inputs, scale=None)
+
+    register_benchmark(replace(known, id="mine-v1", stream=Wrong))
+    with pytest.raises(ValueError, match=r"^task 0 of mine-v1 has inputs that are NaN or infinite: remove or replace"):
+        define("mine", "baseline", dataset=data_of(BENCHMARK), tasks=1, epochs=1, images=200)
+
+
+def test_a_network_that_does_not_fit_into_memory_is_told_before_anything_is_trained() -> None:
+    def build(shape, outputs, activation, *, hidden):
+        return nn.Sequential(nn.Flatten(), nn.Linear(torch.Size(shape).numel(), 10**9), nn.Linear(10**9, outputs))
+
+    register_model("huge", build, hidden=(10**9,), summary="mine")
+    with pytest.raises(ValueError, match=r"^adalin on random-label-mnist-v1 needs about 12\d{3} GB \(79\d,"):
+        define(BENCHMARK, "adalin", model="huge")

@@ -1,5 +1,6 @@
 """demo, run, plan."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,7 +25,8 @@ class Definition(Machine):
     benchmark: Positional[str]
     """Name of a benchmark, see `adalin list`; or sac, with --env."""
     methods: Annotated[tuple[str, ...], Metavar("METHOD")] = ("baseline", "adalin")
-    """Methods: activations and rules, joined by +, options after a colon: adalin, adalin-tanh+l2, l2:strength=0.001."""
+    """Methods: an activation, an optimiser and rules, joined by +, options after a colon: adalin, adam+adalin-tanh+l2,
+    sgd:momentum=0.9, l2:strength=0.001."""
     seeds: tuple[int, ...] = (3, 4, 5)
     """Seeds, with one run for each method and seed."""
     base: str = "relu"
@@ -81,10 +83,19 @@ class Run(Definition, Training, WithPicture):
                 check_parent(self.picture)
         comparison = self.define()
         self.describe_data(comparison.dataset, console)
+        describe_engines(comparison.engines, console)
         results, code = self.train(comparison.runs, console)
         if results:
             show(results, console, self.picture)
         return code
+
+
+def describe_engines(engines: Mapping[str, str], console: Output) -> None:
+    """Say what computes the networks, and of which methods where that differs."""
+    for engine in dict.fromkeys(engines.values()):
+        methods = [method for method, own in engines.items() if own == engine]
+        which = "" if len(methods) == len(engines) else f" for {', '.join(methods)}"
+        console.print(f"engine: {engine}{which}", soft_wrap=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,12 +140,13 @@ class Plan(Definition):
         from adalin._text import duration
         from adalin.executors import plan
 
-        runs = self.define().runs
+        comparison = self.define()
+        runs = comparison.runs
         result = plan(runs, workers=self.processes, data=self.data, hardware=self.hardware)
-        stacks = ", ".join(map(str, result.stacks))
         rows = f"{runs[0].tasks} {runs[0].description.task_name}s"
         console.print(f"{len(runs)} runs of {rows}, {result.steps:,} steps in all")
-        console.print(f"{len(result.stacks)} stacks of {stacks} runs on {self.processes} processes")
-        console.print(f"about {duration(result.seconds)} on this machine as it is now")
+        describe_engines(comparison.engines, console)
+        processes = "1 process" if self.processes == 1 else f"{self.processes} processes"
+        console.print(f"about {duration(result.seconds)} on {processes} of this machine as it is now")
         console.print(f"about {result.disk_bytes / 1e6:.1f} MB of disk")
         return 0

@@ -30,7 +30,7 @@ class Machine(WithPlugins):
     """Processes, each with one thread; by default one per core. On a cluster: jobs, by default as many as Ray has room
     for, or about 32 on Slurm."""
     device: Annotated[str, Metavar("DEVICE")] = "cpu"
-    """Device: cpu, cuda or cuda:1, for networks that are trained by autograd. MLPs in stacks, and SAC, stay on the
+    """Device: cpu, cuda or cuda:1, for networks that are trained by autograd. Native kernels, and SAC, stay on the
     CPU."""
     compile: bool = False
     """Compilation by torch.compile of networks that are trained by autograd."""
@@ -76,6 +76,8 @@ class ExecutionOptions:
     """Number of times that a run which dies is started again before it has got any further."""
     checkpoint_seconds: float = 60.0
     """Largest amount of work, in seconds, that is lost if the process is killed."""
+    allow_engine_change: bool = False
+    """Go on with runs that another engine or kind of processor has begun, whose numbers differ in their last digits."""
     log: tuple[Literal["tensorboard", "wandb"], ...] = ()
     """Trackers that get the rows, too, while training."""
 
@@ -174,6 +176,7 @@ class Training(Machine):
             data=self.data,
             hardware=self.hardware,
             checkpoint_seconds=self.execution.checkpoint_seconds,
+            allow_engine_change=self.execution.allow_engine_change,
             stop=stop,
         )
 

@@ -1,33 +1,33 @@
-"""How networks are trained: MLPs in stacks with their gradients in closed form, any other by autograd."""
+"""How one network learns: engines compute gradients, a learner makes steps of them."""
 
+from adalin.engine._engine import Engine, choose_engine, make_net
 from adalin.engine._gram import Gram
 from adalin.engine._kernels import Kernel, has_kernel, make_kernel, padded, row_of_ones
-from adalin.engine._mlp_stack import MLPStack
+from adalin.engine._learner import Learner, Learning
 from adalin.engine._module_net import ModuleNet
-from adalin.engine._module_stack import ModuleStack
 from adalin.engine._native_net import NativeNet
 from adalin.engine._net import Net, Steps, Update
 from adalin.engine._preset import PLAIN, Preset, presets
 from adalin.engine._products import library_for
-from adalin.engine._stack import NetworkSpec, Stack
 
 __all__ = [
     "PLAIN",
+    "Engine",
     "Gram",
     "Kernel",
-    "MLPStack",
+    "Learner",
+    "Learning",
     "ModuleNet",
-    "ModuleStack",
     "NativeNet",
     "Net",
-    "NetworkSpec",
     "Preset",
-    "Stack",
     "Steps",
     "Update",
+    "choose_engine",
     "has_kernel",
     "library_for",
     "make_kernel",
+    "make_net",
     "padded",
     "presets",
     "row_of_ones",

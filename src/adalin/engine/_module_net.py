@@ -124,9 +124,8 @@ class ModuleNet(Net):
         return {name: value.to("cpu", copy=True) for name, value in kept.items() if name not in self._parameters}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        own = self.model.state_dict()
-        for name, value in own.items():
-            if name in state:
+        for name, value in self.model.state_dict().items():
+            if name not in self._parameters:
                 value.copy_(state[name])
 
     def _run(self, x: Tensor) -> Tensor:

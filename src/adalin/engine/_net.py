@@ -3,15 +3,17 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from adalin.engine._gram import Gram
+from adalin.models import hidden_layers
 from adalin.optim import Optimizer
 from adalin.streams import Task
-from adalin.structure import Network
+from adalin.structure import Network, Units
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +73,11 @@ class Net(Network):
 
     engine: ClassVar[str]
     """Name of what computes it: "native" or "module"."""
+
+    @cached_property
+    def layers(self) -> Sequence[Units]:
+        """The hidden layers, from the inputs on; raises ValueError for a network of which nobody knows them."""
+        return hidden_layers(self.model)
 
     @abstractmethod
     def start_task(self, task: int, data: Task, gram: Gram | None = None) -> None:

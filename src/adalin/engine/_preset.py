@@ -1,10 +1,11 @@
-"""Protocols of training beyond plain SGD, by name."""
+"""Protocols of training, by name: settings that belong together, and what no setting can say."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from adalin._registry import Registry
+from adalin.optim import SGD, Optimizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,10 +18,8 @@ class Preset:
     """One line about it."""
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Settings of a run, in the place of the benchmark's."""
-    momentum: float = 0.0
-    """Momentum of SGD."""
-    weight_decay: float = 0.0
-    """Weight decay of weights and biases, in the gradient; alphas are left alone."""
+    optimizer: Optimizer = SGD()  # noqa: RUF009, which is frozen
+    """Optimiser of methods that name none."""
     drops: tuple[tuple[int, float], ...] = ()
     """Pairs (epoch, factor): from that epoch of each task on, the learning rate is that many times itself."""
     augmented: bool = False
@@ -32,16 +31,21 @@ class Preset:
 
     @property
     def is_plain(self) -> bool:
-        """Whether this is SGD and nothing else."""
+        """Whether this is what a run without a preset has."""
         return self == PLAIN
+
+    @property
+    def changes_batches(self) -> bool:
+        """Whether it asks more of an engine than gradients: other images, other outputs, or a look at validation."""
+        return self.augmented or self.only_seen or self.best_validation
 
     def lr_factor(self, epoch: int) -> float:
         """What the learning rate is multiplied with."""
         return next((factor for start, factor in reversed(self.drops) if epoch >= start), 1.0)
 
 
-PLAIN = Preset(name="plain", summary="SGD")
-"""SGD and nothing else."""
+PLAIN = Preset(name="plain", summary="SGD, unless the method names another optimiser")
+"""Nothing but steps."""
 
 presets: Registry[Preset] = Registry("preset", {PLAIN.name: PLAIN}, plugins=False)
 """Every preset by name."""
@@ -59,8 +63,7 @@ presets.register(
             "inputs": "kumar2023",
             "init": "he-normal",
         },
-        momentum=0.9,
-        weight_decay=5e-4,
+        optimizer=SGD(momentum=0.9, weight_decay=5e-4),
         drops=((60, 0.2), (120, 0.04), (160, 0.008)),
         augmented=True,
         best_validation=True,

@@ -6,13 +6,12 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, ClassVar
 
 from adalin.executors._costs import expected_costs
 from adalin.executors._executor import Attempts, Executor, Work
 from adalin.executors._job import Job
-from adalin.executors._pool import make_stacks, stop_on_signals
+from adalin.executors._pool import dearest_first, stop_on_signals
 from adalin.executors._status import SavedState, look_at
 from adalin.executors._submission import Submission
 from adalin.runs import Emit, Ended, Problem, Progress, Resumed, Row, Run
@@ -20,8 +19,9 @@ from adalin.runs import Emit, Ended, Problem, Progress, Resumed, Row, Run
 CANCEL_SECONDS = 120.0
 """How long to wait for cancelled jobs to save."""
 LAST_LINES = 5
-JOBS_PER_WORKER = 4
-"""At most: enough to balance the load, few enough that starting them, which takes seconds, does not count."""
+JOBS_PER_WORKER, RUNS_PER_JOB = 4, 4
+"""So many jobs at most, and so many runs in each if there are more jobs than workers: enough jobs to balance the load,
+few enough that starting them, which takes seconds, does not count."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -102,7 +102,7 @@ class _Watch:
         self._attempts = Attempts(cluster.retries, cluster.backoff)
         self._going: list[Job] = []
         self._later: dict[Run[Any], float] = {}
-        """When to try them again, each alone: one of a stack may have taken the others along."""
+        """When to try them again, each in a job of its own: one of them may have taken the others along."""
         self._looks = {run: look_at(work.shared / run.folder, run) for run in work.runs}
         self.submission = Submission.start(work, cluster.name, sum(look.steps for look in self._looks.values()))
 
@@ -116,9 +116,10 @@ class _Watch:
         unfinished = [run for run, look in self._looks.items() if not look.finished]
         if unfinished:
             workers = work.workers or cluster.capacity
-            stacks = make_stacks(unfinished, workers * cluster.cpus, expected_costs(work.shared, unfinished))
-            count = min(math.ceil(len(stacks) / cluster.cpus), workers * JOBS_PER_WORKER)
-            self._submit([list(chain(*stacks[job::count])) for job in range(count)])
+            waiting = dearest_first(unfinished, expected_costs(work.shared, unfinished))
+            wanted = max(workers, min(len(waiting) // RUNS_PER_JOB, workers * JOBS_PER_WORKER))
+            count = min(wanted, math.ceil(len(waiting) / cluster.cpus))
+            self._submit([waiting[job::count] for job in range(count)])
 
     def look(self) -> bool:
         """Tell what has happened since the last look, start what is due; returns whether there is more to come."""

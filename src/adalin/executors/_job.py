@@ -72,6 +72,7 @@ class Job:
             "path": [str(Path.cwd())] if work.plugins else [],
             "device": session.hardware.device,
             "compile": session.hardware.compile,
+            "allow_engine_change": session.allow_engine_change,
         }
         write_atomically(self.path, json.dumps(content).encode(), temporary=self.path.with_suffix(".tmp"))
 
@@ -111,6 +112,7 @@ def train_job(path: str | Path, stop: Callable[[], bool] = never) -> bool:
                 data=content["data"],
                 hardware=Hardware(content["device"], content["compile"]),
                 checkpoint_seconds=content["checkpoint_seconds"],
+                allow_engine_change=content["allow_engine_change"],
                 lock_deadline=time.monotonic() + LOCK_SECONDS,
                 emit=note,
                 stop=stop,

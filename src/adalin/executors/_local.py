@@ -23,7 +23,7 @@ class Local(Executor):
     """Seconds before the first retry; twice as many before each later one."""
 
     def train(self, work: Work, emit: Emit) -> bool:
-        """See `Executor.train`. What a process takes along when it dies is tried again, each run alone."""
+        """See `Executor.train`. A run whose process dies is tried again, in a process of its own."""
         work.check()
         made = sum(look_at(work.shared / run.folder, run).steps for run in work.runs)
         submission = Submission.start(work, "local", made)
@@ -39,7 +39,7 @@ class Local(Executor):
 
 @dataclass(eq=False)
 class _Rounds:
-    """The runs of one command: all of them first, then again and again those that died, each alone."""
+    """The runs of one command: all of them first, then again and again those that died."""
 
     work: Work
     submission: Submission
@@ -94,7 +94,7 @@ class _Rounds:
         run = problem.run
         is_over = not self.seen.isdisjoint({(run, "done"), (run, "diverged")})
         if is_over and problem.cause != "copy":
-            return  # it had ended before its stack did
+            return  # it had ended before its process did
         if problem.cause in ("death", "crash"):
             count = self.attempts.fail(run, look_at(self.work.session.out / run.folder, run).steps)
             if not self.attempts.over(count):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from adalin._hardware import Hardware
-from adalin.executors._pool import engine_settings, make_stacks
+from adalin.executors._pool import engine_settings
 from adalin.runs import Run, Session, Trial, kinds
 
 
@@ -21,28 +21,21 @@ class Plan:
     """Time that all runs take together."""
     disk_bytes: int
     """Space that all runs need."""
-    stacks: tuple[int, ...]
-    """Number of runs in each stack."""
 
 
 def plan(
     runs: Sequence[Run[Any]], *, workers: int, data: str | Path | None = None, hardware: Hardware | None = None
 ) -> Plan:
-    """Train a little of each kind of stack in a temporary folder."""
-    stacks = make_stacks(runs, workers)
+    """Train one run of each setting for a little, in a temporary folder."""
     seconds, disk = 0.0, 0
-    trials: dict[tuple[Path, ...], Trial] = {}
+    trials: dict[Path, Trial] = {}
     with engine_settings(), tempfile.TemporaryDirectory() as out:
         session = Session(out=Path(out), data=data, hardware=hardware or Hardware())
-        for stack in stacks:
-            alike = tuple(run.setting_folder for run in stack)
-            if alike not in trials:
-                trials[alike] = kinds.get(stack[0].kind).trial(stack, session)
-            trial = trials[alike]
-            steps = sum(run.total_steps for run in stack)
-            tasks = sum(run.tasks for run in stack)
-            seconds += steps * trial.seconds_per_step + tasks * trial.seconds_per_task
-            disk += tasks * trial.row_bytes + len(stack) * (2 * trial.checkpoint_bytes + trial.buffer_bytes)
-    busy = min(workers, len(stacks))
+        for run in runs:
+            if run.setting_folder not in trials:
+                trials[run.setting_folder] = kinds.get(run.kind).trial(run, session)
+            trial = trials[run.setting_folder]
+            seconds += run.total_steps * trial.seconds_per_step + run.tasks * trial.seconds_per_task
+            disk += run.tasks * trial.row_bytes + 2 * trial.checkpoint_bytes + trial.buffer_bytes
     total = sum(run.total_steps for run in runs)
-    return Plan(total, seconds / busy, disk, tuple(len(stack) for stack in stacks))
+    return Plan(total, seconds / min(workers, len(runs)), disk)

@@ -1,4 +1,4 @@
-"""Runs on the cores of this machine: grouped into stacks, one process per core, one thread each."""
+"""Runs on the cores of this machine: one process per core, one thread each."""
 
 import math
 import multiprocessing
@@ -6,11 +6,10 @@ import os
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib import import_module
-from itertools import pairwise
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -26,7 +25,6 @@ from adalin.runs import (
     check_writable,
     kinds,
 )
-from adalin.supervised import MAX_STACK
 
 Runs = Sequence[Run[Any]]
 
@@ -36,24 +34,17 @@ BATCH_SIGNAL = signal.SIGUSR2
 """What batch systems send to all processes of a job before it has to end; the first of them decides."""
 
 
-def make_stacks(runs: Runs, workers: int, costs: Mapping[Run[Any], float] | None = None) -> list[list[Run[Any]]]:
-    """Groups of runs that may be trained together, the most expensive first, enough to keep all workers busy.
+def dearest_first(runs: Runs, costs: Mapping[Run[Any], float] | None = None) -> list[Run[Any]]:
+    """Runs in the order in which to hand them out, so that no long one is left for the end.
 
-    Each kind of runs is divided into parts that cost no more than a worker's share of everything; costs are by default
-    the runs' steps.
+    Costs are by default the runs' steps. Among equals those on the same data follow each other.
     """
-    costs = costs or {run: float(run.total_steps) for run in runs}
-    share = sum(costs[run] for run in runs) / workers
-    groups: dict[Hashable, list[Run[Any]]] = {}
-    for run in sorted(runs, key=lambda run: str(run.folder)):
-        groups.setdefault((run.kind, kinds.get(run.kind).together(run)), []).append(run)
-    stacks = []
-    for members in groups.values():
-        wanted = math.ceil(sum(costs[run] for run in members) / share - 1e-6) if share else 1
-        parts = max(min(wanted, len(members)), math.ceil(len(members) / MAX_STACK))
-        bounds = [len(members) * part // parts for part in range(parts + 1)]
-        stacks += [members[start:end] for start, end in pairwise(bounds)]
-    return sorted(stacks, key=lambda stack: -sum(costs[run] for run in stack))
+
+    def key(run: Run[Any]) -> tuple[float, str, int, str]:
+        cost = run.total_steps if costs is None else costs[run]
+        return -cost, run.benchmark, run.seed, str(run.folder)
+
+    return sorted(runs, key=key)
 
 
 def execute(
@@ -68,23 +59,23 @@ def execute(
     """Train runs to their end, or to the first signal, or until the session asks to stop, which saves what there is;
     returns whether it was stopped.
 
-    With one worker everything happens in this process, unless runs are to be isolated: then each is trained alone, and
-    never in this process, which outlives whatever it does.
+    With one worker everything happens in this process, unless runs are to be isolated: then this process outlives
+    whatever they do.
     """
     check_execution(runs, session, workers)
-    stacks = [[run] for run in runs] if isolate else make_stacks(runs, workers, costs)
+    waiting = dearest_first(runs, costs)
     with stop_on_signals() as signalled:
 
         def stop() -> bool:
             return signalled() or session.stop()
 
-        if not isolate and (workers == 1 or len(stacks) == 1):
+        if not isolate and (workers == 1 or len(waiting) == 1):
             with engine_settings():
-                for stack in stacks:
+                for run in waiting:
                     if not stop():
-                        train_stack(stack, replace(session, stop=stop))
+                        train_run(run, replace(session, stop=stop))
         else:
-            _Pool(stacks, session, workers, tuple(plugins)).run(stop)
+            _Pool(waiting, session, workers, tuple(plugins)).run(stop)
         return stop()
 
 
@@ -103,41 +94,40 @@ def check_workers(workers: int) -> None:
         raise ValueError(f"workers must be a whole number of at least 1, not {workers}")
 
 
-def train_stack(runs: Runs, session: Session) -> None:
-    """One stack in this process. What goes wrong is told and ends this stack only."""
+def train_run(run: Run[Any], session: Session) -> None:
+    """One run in this process. What goes wrong is told and ends this run only."""
     try:
-        kinds.get(runs[0].kind).train(runs, session)
+        kinds.get(run.kind).train(run, session)
     except (ValueError, RunFolderError) as error:
-        for run in runs:
-            session.emit(Problem(run, str(error)))
+        session.emit(Problem(run, str(error)))
     except Exception:
-        for run in runs:
-            session.emit(Problem(run, traceback.format_exc(), "crash"))
+        session.emit(Problem(run, traceback.format_exc(), "crash"))
 
 
 class _Pool:
-    """Worker processes that get one stack after the other; one that dies is replaced while there is work."""
+    """Worker processes that get one run after the other; one that dies is replaced while there is work."""
 
-    def __init__(self, stacks: list[list[Run[Any]]], session: Session, workers: int, plugins: tuple[str, ...]) -> None:
-        self._waiting, self._emit = list(stacks), session.emit
+    def __init__(self, runs: list[Run[Any]], session: Session, workers: int, plugins: tuple[str, ...]) -> None:
+        self._waiting, self._emit = list(runs), session.emit
         # Whoever works elsewhere has its own ways to tell and to be stopped.
         self._session = Session(
             out=session.out,
             data=session.data,
             hardware=session.hardware,
             checkpoint_seconds=session.checkpoint_seconds,
+            allow_engine_change=session.allow_engine_change,
             lock_deadline=session.lock_deadline,
         )
         self._plugins, self._size = plugins, workers
-        self._busy: dict[Connection, list[Run[Any]]] = {}
+        self._busy: dict[Connection, Run[Any]] = {}
         self._workers: dict[Connection, Any] = {}
         self._places: dict[Connection, int] = {}
         resource_tracker.ensure_running()  # now: it unblocks signals
-        for place in range(min(workers, len(stacks))):
+        for place in range(min(workers, len(runs))):
             self._start(place)
 
     def run(self, stop: Callable[[], bool]) -> None:
-        """Wait until all stacks are trained, or all workers have saved."""
+        """Wait until all runs are trained, or all workers have saved."""
         is_stopping = False
         try:
             while self._workers:
@@ -188,18 +178,19 @@ class _Pool:
     def _bury(self, connection: Connection) -> None:
         process = self._workers.pop(connection)
         process.join()
-        for run in self._busy.pop(connection, []):
+        run = self._busy.pop(connection, None)
+        if run is not None:
             message = f"its process died (exit code {process.exitcode}); the same command resumes it"
             self._emit(Problem(run, message, "death"))
         if self._waiting:
             self._start(self._places[connection])
 
     def _next(self, connection: Connection) -> None:
-        stack = self._waiting.pop(0) if self._waiting else None
-        if stack is not None:
-            self._busy[connection] = stack
+        run = self._waiting.pop(0) if self._waiting else None
+        if run is not None:
+            self._busy[connection] = run
         with suppress(OSError):  # it died; `_receive` says so
-            connection.send(stack)
+            connection.send(run)
 
 
 def _work(connection: Connection, session: Session, plugins: tuple[str, ...], place: int, workers: int) -> None:
@@ -221,9 +212,9 @@ def _work(connection: Connection, session: Session, plugins: tuple[str, ...], pl
             return signalled() or not parent.is_alive()
 
         with suppress(EOFError, OSError):  # the parent is gone
-            while (stack := connection.recv()) is not None:
+            while (run := connection.recv()) is not None:
                 if not stop():
-                    train_stack(stack, replace(session, emit=emit, stop=stop))
+                    train_run(run, replace(session, emit=emit, stop=stop))
                 connection.send(None)
 
 

@@ -48,13 +48,15 @@ def run(
     data: str | Path | None = None,
     workers: int = 1,
     hardware: Hardware | None = None,
+    allow_engine_change: bool = False,
     emit: Emit = ignore,
     **settings: Any,
 ) -> list[Result]:
     """Train every method with every seed, or go on where an earlier call stopped; returns the results.
 
     Settings are those of the command `adalin run`, such as tasks, epochs, batch_size, lr and images; left out, the
-    benchmark's. Ctrl-C saves what there is before it raises KeyboardInterrupt.
+    benchmark's. Ctrl-C saves what there is before it raises KeyboardInterrupt. A run that another engine has begun is
+    refused, as its last digits would differ, unless that is allowed.
 
     Examples:
         >>> import tempfile
@@ -81,6 +83,7 @@ def run(
         out=Path(out),
         data=data,
         hardware=hardware or Hardware(),
+        allow_engine_change=allow_engine_change,
         lock_deadline=time.monotonic() + LOCK_SECONDS,
         emit=note,
     )

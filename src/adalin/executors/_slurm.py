@@ -65,7 +65,7 @@ class Slurm(Cluster):
 
     @property
     def capacity(self) -> int:
-        """Nobody knows; enough to be of use, few enough to keep stacks large."""
+        """Nobody knows; enough to be of use, few enough that starting them does not count."""
         return 32
 
     def submit(self, jobs: Sequence[Job]) -> list[str]:

@@ -1,22 +1,20 @@
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torch import Tensor
-
-from adalin.methods._rule import Rule
+from adalin.methods._rule import Now, Rule
+from adalin.structure import Network
 
 
 @dataclass(frozen=True)
 class L2(Rule):
-    """L2 regularisation: lambda/2 * sum of p^2 in the loss, that is p <- (1 - lr * lambda) p - lr * gradient.
+    """L2 regularisation: strength / 2 * sum of p^2 in the loss, so that strength * p is added to the gradient.
 
-    Weights and biases, as in Kumar et al. 2023; alphas are not decayed.
+    Weights and biases, as in Kumar et al. 2023; alphas and norms are left alone. With plain SGD a step is
+    p <- (1 - lr * strength) p - lr * gradient.
     """
 
     name = "l2"
     summary = "L2 regularisation of weights and biases"
     paper = "Kumar et al. 2023"
-    scales_only = True
 
     strength: float = 0.01
 
@@ -24,6 +22,10 @@ class L2(Rule):
         if not 0 <= self.strength < float("inf"):
             raise ValueError(f"the strength of l2 must be a number >= 0, not {self.strength}")
 
-    def before_update(self, weights: Sequence[Tensor], lr: float) -> None:
-        for weight in weights:
-            weight.mul_(1 - lr * self.strength)
+    @property
+    def decay(self) -> float:
+        return self.strength
+
+    def before_step(self, net: Network, now: Now) -> None:
+        for part in net.weights:
+            part.grad.add_(part.value, alpha=self.strength)

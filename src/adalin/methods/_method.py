@@ -1,4 +1,4 @@
-"""A method: one activation for the hidden layers and any number of rules that act on the weights."""
+"""A method: an optimiser, one activation for the hidden layers, and any number of rules that act on the weights."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -22,30 +22,37 @@ from adalin.methods._rule import Rule
 from adalin.methods._scratch import Scratch
 from adalin.methods._shrink_perturb import ShrinkPerturb
 from adalin.nn import ACTIVATIONS, BASES, Option
+from adalin.optim import SGD, Adam, AdamW, Optimizer, RMSprop
 
-_Class = TypeVar("_Class", bound=type[Rule])
+Part = type[Rule] | type[Optimizer] | ActivationMethod
+"""What a name in a method's text stands for."""
 
-METHODS: Registry[type[Rule] | ActivationMethod] = Registry("method", ACTIVATION_METHODS, beside=ACTIVATIONS)
+_Class = TypeVar("_Class", bound=type[Rule] | type[Optimizer])
+
+METHODS: Registry[Part] = Registry("method", ACTIVATION_METHODS, beside=ACTIVATIONS)
 
 
-def register_method(rule: _Class) -> _Class:
-    """Make a rule known by its `name`; a frozen dataclass, whose fields are its options.
+def register_method(part: _Class) -> _Class:
+    """Make a rule or an optimiser known by its `name`; a frozen dataclass, whose fields are its options.
 
     Also a decorator. An activation is a method as soon as `adalin.register_activation` knows it.
     """
-    if not (isinstance(rule, type) and issubclass(rule, Rule)):
-        raise TypeError(f"a method is a subclass of Rule (or an activation: register_activation), not {rule!r}")
-    if "__dataclass_fields__" not in vars(rule):
-        raise TypeError(f"{rule.__name__} must be a dataclass: write @dataclass(frozen=True) above it")
-    for option in fields(rule):
-        if type(option.default) not in _KINDS:
-            raise TypeError(f"option {option.name} of {rule.__name__} needs a default: a text, a number or a bool")
-    METHODS.register(getattr(rule, "name", ""), rule)
-    return rule
+    if not (isinstance(part, type) and issubclass(part, Rule | Optimizer)):
+        raise TypeError(
+            f"a method is a subclass of Rule or Optimizer (or an activation: register_activation), not {part!r}"
+        )
+    if "__dataclass_fields__" not in vars(part):
+        raise TypeError(f"{part.__name__} must be a dataclass: write @dataclass(frozen=True) above it")
+    for option in fields(part):
+        is_optional = option.default is None and issubclass(part, Optimizer)  # as a learning rate is
+        if type(option.default) not in _KINDS and not is_optional:
+            raise TypeError(f"option {option.name} of {part.__name__} needs a default: a text, a number or a bool")
+    METHODS.register(getattr(part, "name", ""), part)
+    return part
 
 
-def methods() -> Mapping[str, type[Rule] | ActivationMethod]:
-    """The methods by name, each with its `summary` and `paper`: the usual activations, and every registered rule.
+def methods() -> Mapping[str, Part]:
+    """The methods by name, each with its `summary` and `paper`: the usual activations, every rule and optimiser.
 
     Every other registered activation is a method too.
     """
@@ -56,21 +63,26 @@ def methods() -> Mapping[str, type[Rule] | ActivationMethod]:
 class Method:
     """What is compared with what: `Method.parse("adalin-tanh+l2:strength=0.001")`.
 
-    Its text is made of parts joined by "+", at most one of them an activation. Options follow a colon. A base's name
-    stands for the baseline with it, `adalin-tanh` for AdaLin with it, any other registered activation for itself.
+    Its text is made of parts joined by "+", at most one of them an activation, and one an optimiser. Options follow a
+    colon. A base's name stands for the baseline with it, `adalin-tanh` for AdaLin with it, any other registered
+    activation for itself. Plain SGD need not be named.
 
     Examples:
         >>> from adalin.methods import Method
         >>> Method.parse("interpolation:base=tanh+l2")
-        Method(activation=Activation('interpolation', base='tanh'), rules=(L2(strength=0.01),))
+        Method(activation=Activation('interpolation', base='tanh'), rules=(L2(strength=0.01),), optimizer=SGD())
         >>> str(Method.parse("l2", base="gelu"))
         'gelu+l2'
+        >>> str(Method.parse("crelu+sgd:momentum=0.9"))
+        'sgd:momentum=0.9+crelu'
     """
 
     activation: Activation = field(default_factory=Activation)
     """Activation of the hidden layers."""
     rules: tuple[Rule, ...] = ()
     """Rules that act on the weights, in this order."""
+    optimizer: Optimizer = field(default_factory=SGD)
+    """Optimiser; where it is plain SGD, a preset's takes its place."""
 
     @classmethod
     def parse(cls, text: str, **defaults: Option | None) -> "Method":
@@ -83,13 +95,14 @@ class Method:
         return _parse(text, tuple(defaults.items()), METHODS.version, ACTIVATIONS.version)
 
     def __str__(self) -> str:
-        rules = [_text(rule.name, _changed(rule)) for rule in self.rules]
-        if rules and self.activation == Activation():
-            return "+".join(rules)
+        optimizers = [] if self.optimizer == SGD() else [self.optimizer]
+        before, after = ([_text(part.name, _changed(part)) for part in parts] for parts in (optimizers, self.rules))
+        if (before or after) and self.activation == Activation():
+            return "+".join([*before, *after])
         name, named = short_name(self.activation)
         known = activation_method(self.activation.name).options
         changed = {key: value for key, value in self.activation.values if key not in named and value != known[key]}
-        return "+".join([_text(name, changed), *rules])
+        return "+".join([*before, _text(name, changed), *after])
 
 
 @lru_cache(maxsize=1024)
@@ -97,6 +110,9 @@ def _parse(text: str, defaults: tuple[tuple[str, Option | None], ...], *versions
     parts = [_parse_part(part, dict(defaults)) for part in text.split("+")]
     activations = [part for part in parts if isinstance(part, Activation)]
     rules = tuple(part for part in parts if isinstance(part, Rule))
+    optimizers = [part for part in parts if isinstance(part, Optimizer)]
+    if len(optimizers) > 1:
+        raise ValueError(f"method {text!r} has more than one optimiser")
     if len(activations) > 1:
         raise ValueError(f"method {text!r} has more than one activation; join one with rules such as l2 or scratch")
     if len({type(rule) for rule in rules}) < len(rules):
@@ -104,10 +120,10 @@ def _parse(text: str, defaults: tuple[tuple[str, Option | None], ...], *versions
     activation = activations[0] if activations else _parse_part("baseline", dict(defaults))
     assert isinstance(activation, Activation)
     _check(activation)
-    return Method(activation, rules)
+    return Method(activation, rules, *optimizers)
 
 
-def _parse_part(text: str, defaults: Mapping[str, Option | None]) -> Activation | Rule:
+def _parse_part(text: str, defaults: Mapping[str, Option | None]) -> Activation | Rule | Optimizer:
     name, _, rest = text.partition(":")
     given: dict[str, str] = {}
     for option in filter(None, rest.split(",")):
@@ -126,14 +142,15 @@ def _parse_part(text: str, defaults: Mapping[str, Option | None]) -> Activation 
 
 
 def _values(
-    name: str, known: Mapping[str, Option], given: Mapping[str, str], defaults: Mapping[str, Option | None]
+    name: str, known: Mapping[str, Option | None], given: Mapping[str, str], defaults: Mapping[str, Option | None]
 ) -> dict[str, Any]:
     values: dict[str, Any] = {key: value for key, value in defaults.items() if key in known and value is not None}
     for key, text in given.items():
         if key not in known:
             options = ", ".join(known) or "none"
             raise ValueError(f"method {name!r} has no option {key!r}{did_you_mean(key, known)}; it has: {options}")
-        kind = type(known[key])
+        default = known[key]
+        kind = float if default is None else type(default)
         try:
             values[key] = _BOOLS[text.lower()] if kind is bool else kind(text)
         except (KeyError, ValueError):
@@ -149,14 +166,14 @@ def _check(activation: Activation) -> None:
         activation.layers()(2)
 
 
-def _changed(rule: Rule) -> dict[str, Option]:
+def _changed(part: Rule | Optimizer) -> dict[str, Option]:
     """The options that are not at their defaults."""
-    values = {key: getattr(rule, key) for key in _defaults(type(rule))}
-    return {key: values[key] for key, default in _defaults(type(rule)).items() if values[key] != default}
+    values = {key: getattr(part, key) for key in _defaults(type(part))}
+    return {key: values[key] for key, default in _defaults(type(part)).items() if values[key] != default}
 
 
-def _defaults(rule: type[Rule]) -> dict[str, Any]:
-    return {option.name: option.default for option in fields(rule)}
+def _defaults(part: type[Rule] | type[Optimizer]) -> dict[str, Any]:
+    return {option.name: option.default for option in fields(part)}
 
 
 def _text(name: str, options: Mapping[str, Option]) -> str:
@@ -170,5 +187,6 @@ _KINDS: dict[type, str] = {str: "a text", bool: "true or false", int: "a whole n
 
 _BOOLS = {"true": True, "false": False}
 
-for _rule in (L2, ShrinkPerturb, Scratch):
-    register_method(_rule)
+_parts: tuple[type[Rule] | type[Optimizer], ...] = (L2, ShrinkPerturb, Scratch, SGD, Adam, AdamW, RMSprop)
+for _part in _parts:
+    register_method(_part)

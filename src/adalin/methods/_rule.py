@@ -1,4 +1,4 @@
-"""Rules: what acts on the weights while a network trains."""
+"""Rules: what acts on a network while it trains."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,17 +6,32 @@ from typing import ClassVar
 
 from torch import Tensor
 
-Fresh = Callable[[], Sequence[Tensor]]
-"""Newly initialised weights of the same shapes, drawn anew in every step."""
+from adalin.structure import Network
+
+
+@dataclass(frozen=True, eq=False)
+class Now:
+    """The moment at which a rule acts."""
+
+    task: int
+    """Number of the task, from 0."""
+    step: int
+    """Number of the step in the task, from 0."""
+    steps: int
+    """Number of steps made since the run began."""
+    lr: float
+    """Learning rate."""
+    fresh: Callable[[], Sequence[Tensor]]
+    """Gives the weights of a newly initialised network, one tensor for each of the network's `weights`, drawn for this
+    moment. The next call overwrites them."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Acts on weights and biases; alphas are left alone. Subclasses are frozen dataclasses without state.
+    """Acts on one network in place. Subclasses are frozen dataclasses without state, whose fields are their options.
 
-    Every tensor of `weights` has a leading axis for the runs that are trained together, and may be transposed or padded
-    with zeros. So a rule works in place, elementwise, keeps zeros at zero, and takes random numbers from `fresh` only,
-    whose tensors have the same layout.
+    A hook that is not overridden costs nothing: without one for each step, a network trains without stopping. All
+    randomness comes from `now.fresh`, so that a run goes on exactly where it was stopped.
     """
 
     name: ClassVar[str]
@@ -25,21 +40,32 @@ class Rule:
     """One line about it."""
     paper: ClassVar[str] = ""
     """Paper that it comes from."""
-    scales_only: ClassVar[bool] = False
-    """True if it only scales all weights by one number: a first layer may then be trained by its outputs."""
+
+    @property
+    def period(self) -> int | None:
+        """Number of steps after which it acts again: 1 for each step, None if it acts at ends of tasks only."""
+        return 1 if overrides(self, "before_step") or overrides(self, "after_step") else None
+
+    @property
+    def decay(self) -> float:
+        """Strength of L2 regularisation, if that is all that it does; then whoever trains may do it by itself."""
+        return 0.0
 
     def restarts(self, task: int) -> bool:
         """Whether this task begins with a new network."""
         return False
 
-    def start_task(self, weights: Sequence[Tensor], fresh: Fresh, task: int) -> None:
+    def start_task(self, net: Network, now: Now) -> None:
         """Before the first step of a task."""
 
-    def before_update(self, weights: Sequence[Tensor], lr: float) -> None:
-        """After the gradient was computed, before it is applied."""
+    def before_step(self, net: Network, now: Now) -> None:
+        """With the gradients of a step in place, before the optimiser moves anything."""
 
-    def after_update(self, weights: Sequence[Tensor], fresh: Fresh) -> None:
-        """After each step."""
+    def after_step(self, net: Network, now: Now) -> None:
+        """After a step."""
+
+    def end_task(self, net: Network, now: Now) -> None:
+        """After the last step of a task, before the network is measured."""
 
 
 def overrides(rule: Rule, hook: str) -> bool:

@@ -9,7 +9,6 @@ class Scratch(Rule):
 
     name = "scratch"
     summary = "a new network for every task"
-    scales_only = True
 
     def restarts(self, task: int) -> bool:
         return task > 0

@@ -1,9 +1,7 @@
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torch import Tensor
-
-from adalin.methods._rule import Fresh, Rule
+from adalin.methods._rule import Now, Rule
+from adalin.structure import Network
 
 
 @dataclass(frozen=True)
@@ -30,14 +28,18 @@ class ShrinkPerturb(Rule):
         if self.every not in ("step", "task"):
             raise ValueError(f"shrink-perturb acts every 'step' or every 'task', not {self.every!r}")
 
-    def start_task(self, weights: Sequence[Tensor], fresh: Fresh, task: int) -> None:
-        if self.every == "task" and task > 0:
-            self._act(weights, fresh)
+    @property
+    def period(self) -> int | None:
+        return 1 if self.every == "step" else None
 
-    def after_update(self, weights: Sequence[Tensor], fresh: Fresh) -> None:
+    def start_task(self, net: Network, now: Now) -> None:
+        if self.every == "task" and now.task > 0:
+            self._act(net, now)
+
+    def after_step(self, net: Network, now: Now) -> None:
         if self.every == "step":
-            self._act(weights, fresh)
+            self._act(net, now)
 
-    def _act(self, weights: Sequence[Tensor], fresh: Fresh) -> None:
-        for weight, new in zip(weights, fresh(), strict=True):
-            weight.mul_(self.shrink).add_(new, alpha=self.noise)
+    def _act(self, net: Network, now: Now) -> None:
+        for part, new in zip(net.weights, now.fresh(), strict=True):
+            part.value.mul_(self.shrink).add_(new, alpha=self.noise)

@@ -5,6 +5,7 @@ from adalin.models._cnn import cnn
 from adalin.models._init import INITS
 from adalin.models._mlp import mlp
 from adalin.models._resnet import resnet18
+from adalin.models._units import hidden_layers
 
 __all__ = [
     "INITS",
@@ -12,6 +13,7 @@ __all__ = [
     "Model",
     "check_model",
     "cnn",
+    "hidden_layers",
     "make_model",
     "mlp",
     "models",

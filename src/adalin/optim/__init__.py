@@ -2,12 +2,9 @@
 
 from adalin.optim._adam import Adam, AdamW
 from adalin.optim._moments import named_memory
-from adalin.optim._optimizer import OPTIMIZERS, Optimizer, State
+from adalin.optim._optimizer import Optimizer, State
 from adalin.optim._rmsprop import RMSprop
 from adalin.optim._schedule import SCHEDULES
 from adalin.optim._sgd import SGD
 
-__all__ = ["OPTIMIZERS", "SCHEDULES", "SGD", "Adam", "AdamW", "Optimizer", "RMSprop", "State", "named_memory"]
-
-for _optimizer in (SGD, Adam, AdamW, RMSprop):
-    OPTIMIZERS.register(_optimizer.name, _optimizer)
+__all__ = ["SCHEDULES", "SGD", "Adam", "AdamW", "Optimizer", "RMSprop", "State", "named_memory"]

@@ -11,7 +11,7 @@ from adalin.optim._optimizer import Optimizer, State
 from adalin.structure import Part
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Adam(Optimizer):
     """Adam (Kingma & Ba 2015, algorithm 1): p <- p - lr * m' / (sqrt(v') + eps), m' and v' without their bias.
 
@@ -75,7 +75,7 @@ class Adam(Optimizer):
         torch._foreach_addcdiv_(values, means, roots, -lr / (1 - self.beta1**step))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AdamW(Adam):
     """Adam with weights that are scaled by 1 - lr * weight_decay before each step (Loshchilov & Hutter 2019)."""
 

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import ClassVar
 
@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from adalin import native
-from adalin._registry import Registry
 from adalin.native import Pass
 from adalin.optim._schedule import SCHEDULES
 from adalin.structure import Part
@@ -20,7 +19,7 @@ State = dict[str, Tensor]
 """An optimiser's memory: `exp_avg.weights`, `step`, ..."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Optimizer(ABC):
     """An elementwise optimiser. Subclasses are frozen dataclasses, whose fields are the options in a method's text.
 
@@ -45,9 +44,13 @@ class Optimizer(ABC):
 
     def __post_init__(self) -> None:
         if self.lr is not None:
-            self._check("lr", 0 <= self.lr < math.inf, "a number >= 0")
+            self._check("lr", 0 < self.lr < math.inf, "a number > 0")
         self._check("weight_decay", 0 <= self.weight_decay < math.inf, "a number >= 0")
         SCHEDULES.get(self.schedule)
+
+    def __repr__(self) -> str:
+        changed = {own.name: getattr(self, own.name) for own in fields(self) if getattr(self, own.name) != own.default}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
 
     @property
     def decays_in_gradient(self) -> bool:
@@ -88,7 +91,3 @@ def are_flat(parts: Sequence[Part]) -> bool:
     values = [part.value for part in parts]
     is_right = [value.is_cpu and value.is_contiguous() and value.dtype is torch.float32 for value in values]
     return all(is_right) and all(native.padded(value.numel()) == value.numel() for value in values)
-
-
-OPTIMIZERS: Registry[type[Optimizer]] = Registry("optimiser", plugins=False)
-"""Every optimiser by name."""

@@ -11,7 +11,7 @@ from adalin.optim._optimizer import Optimizer, State
 from adalin.structure import Part
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RMSprop(Optimizer):
     """The gradient over its root mean square (Tieleman & Hinton 2012): d = g / (sqrt(v) + eps); p <- p - lr * d.
 

@@ -10,7 +10,7 @@ from adalin.optim._optimizer import Optimizer, State
 from adalin.structure import Part
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SGD(Optimizer):
     """Stochastic gradient descent: b <- momentum * b + g; p <- p - lr * b, or lr * (g + momentum * b) with Nesterov's.
 

@@ -1,8 +1,7 @@
 """What a person sees while runs are trained: a live table with the time left, or plain lines without a terminal."""
 
 import math
-from collections.abc import Hashable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from statistics import mean
 from types import TracebackType
 from typing import Any
@@ -16,7 +15,7 @@ from adalin import runs as events
 from adalin._text import duration, printable
 from adalin.report._summary import label_runs
 from adalin.report._table import short_number
-from adalin.runs import Event, Run, kinds
+from adalin.runs import Event, Run
 
 COLUMNS = 8
 """How many tasks the live table shows, up to that which ended last."""
@@ -28,16 +27,8 @@ class RunProgress:
     def __init__(self, runs: Sequence[Run[Any]], console: Console) -> None:
         self._console = console
         self._labels = label_runs(runs)
-        stacks: dict[Path, set[Hashable]] = {}
-        for run in runs:
-            stacks.setdefault(run.setting_folder, set()).add(kinds.get(run.kind).together(run))
-        self._apart = {setting for setting, found in stacks.items() if len(found) > 1}
-        """Settings whose seeds are trained one by one: each gets its own lines, so that none waits for the last."""
-        self._tasks: dict[str, dict[int, int]] = {}
-        """Number of rows to come in all, for each line and seed."""
-        for run in runs:
-            self._tasks.setdefault(self._name(run), {})[run.seed] = run.tasks
-        self._scores: dict[str, dict[int, list[float]]] = {name: {} for name in self._tasks}
+        self._scores: dict[str, dict[int, list[float]]] = {label: {} for label in self._labels.values()}
+        """Scores of all seeds in each task, by the label of their setting."""
         about = runs[0].description if runs else None
         self._score = about.score.replace("_", " ").removeprefix("online ") if about else ""
         self._task_name = about.task_name if about else ""
@@ -88,21 +79,18 @@ class RunProgress:
                 self.errors.append(event.message)
 
     def _note_row(self, event: events.Row) -> None:
-        name = self._name(event.run)
-        self._latest = event.task
-        scores = self._scores[name].setdefault(event.task, [])
-        score = event.values[event.run.description.score]  # None if no episode ended
-        scores.append(math.nan if score is None else score)
-        expected = sum(event.task < tasks for tasks in self._tasks[name].values())
-        if len(scores) == expected and not self._console.is_terminal:
+        label, self._latest = self._labels[event.run.setting_folder], event.task
+        score = event.values[event.run.description.score]
+        number = math.nan if score is None else score  # None if no episode ended
+        self._scores[label].setdefault(event.task, []).append(number)
+        if not self._console.is_terminal:
             left = self._bar.tasks[0].time_remaining
             time_left = "" if left is None else f"  about {duration(left)} left"
-            task = f"{self._task_name} {event.task + 1:>3}"
-            self._console.print(f"{task}  {name:<16}  {self._score} {short_number(mean(scores))}{time_left}")
+            task, name = f"{self._task_name} {event.task + 1:>3}", f"{label}, seed {event.run.seed}"
+            self._console.print(f"{task}  {name:<16}  {self._score} {short_number(number)}{time_left}")
 
     def _note_divergence(self, event: events.Ended) -> None:
         run, position = event.run, event.position
-        self._tasks[self._name(run)][run.seed] = position.task
         self._drop(run.total_steps - run.steps_at(position))
         where = f"{run.description.task_name} {position.task + 1}, step {position.step}"
         label = self._labels[run.setting_folder]
@@ -112,14 +100,10 @@ class RunProgress:
         """Steps that nobody will make: counted as work, they would make the time left wrong."""
         self._bar.update(self._total, total=(self._bar.tasks[0].total or 0) - steps)
 
-    def _name(self, run: Run[Any]) -> str:
-        label = self._labels[run.setting_folder]
-        return f"{label}, seed {run.seed}" if run.setting_folder in self._apart else label
-
     def _view(self) -> Group:
         shown = range(max(0, self._latest - COLUMNS + 1), self._latest + 1)
         table = Table(f"{self._score} in {self._task_name}", *(str(task + 1) for task in shown), box=None)
-        for name, tasks in self._scores.items():
+        for label, tasks in self._scores.items():
             cells = [short_number(mean(tasks[task])) if task in tasks else "" for task in shown]
-            table.add_row(name, *cells)
+            table.add_row(label, *cells)
         return Group(table, self._bar)

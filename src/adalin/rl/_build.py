@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from adalin._seeds import seeded
-from adalin.engine import ModuleNet, NativeNet, Net
+from adalin.engine import Net, make_net
 from adalin.models import make_model
 from adalin.rl._environment import transition_size
 from adalin.runs import Run
@@ -39,10 +39,6 @@ def make_networks(run: SACRun, observation: int, action: int) -> tuple[Net, list
         critics = [_network(run, observation + action, 1) for _ in range(2)]
     targets = [_network(run, observation + action, 1) for _ in range(2)]  # SAC makes them copies of the critics
     return make_net(actor), [make_net(one) for one in critics], [make_net(one) for one in targets]
-
-
-def make_net(model: nn.Module) -> Net:
-    return ModuleNet(model) if NativeNet.refusal(model) else NativeNet(model)
 
 
 def check_network(run: SACRun) -> None:

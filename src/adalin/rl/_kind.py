@@ -106,20 +106,19 @@ class SoftActorCritic(Kind[SACSettings]):
     def disk_bytes(self, run: SACRun) -> int:
         return buffer_bytes(run) + 20_000_000  # and checkpoints
 
-    def train(self, runs: Sequence[SACRun], session: Session) -> None:
-        for run in runs:
-            installed = simulator_version(environment_of(run))
-            wanted = run.settings.simulator
-            if wanted not in (None, installed):
-                message = f"{run.folder} is a run with {wanted}, and here is {installed}: install the former"
-                session.emit(Problem(run, message))
-                continue
-            with session.opened(run, sac_manifest(run, threads=torch.get_num_threads())) as folder:
-                if folder is not None:
-                    train_agent(run, folder, session)
+    def train(self, run: SACRun, session: Session) -> None:
+        installed = simulator_version(environment_of(run))
+        wanted = run.settings.simulator
+        if wanted not in (None, installed):
+            message = f"{run.folder} is a run with {wanted}, and here is {installed}: install the former"
+            session.emit(Problem(run, message))
+            return
+        with session.opened(run, sac_manifest(run, threads=torch.get_num_threads())) as folder:
+            if folder is not None:
+                train_agent(run, folder, session)
 
-    def trial(self, runs: Sequence[SACRun], session: Session) -> Trial:
-        return try_agent(runs[0])
+    def trial(self, run: SACRun, session: Session) -> Trial:
+        return try_agent(run)
 
 
 def _given(chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,7 +133,7 @@ def _given(chosen: Mapping[str, Any]) -> dict[str, Any]:
 def _make(benchmark: str, method: str, seed: int, settings: SACSettings) -> SACRun:
     if not _ENVIRONMENT.fullmatch(benchmark.removeprefix(PREFIX)):
         raise ValueError(f"there is no environment {benchmark.removeprefix(PREFIX)!r}")
-    rules = Method.parse(method).rules
-    if rules:
+    parsed = Method.parse(method)
+    if parsed != Method(parsed.activation):
         raise ValueError(f"SAC takes activations only, not {method!r}")
     return Run(kind=SoftActorCritic.name, benchmark=benchmark, method=method, seed=seed, settings=settings)

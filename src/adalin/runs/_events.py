@@ -24,12 +24,12 @@ class Resumed:
 
 @dataclass(frozen=True)
 class Progress:
-    """So many more steps have been made, by the run or by all that are trained together with it."""
+    """So many more steps have been made."""
 
     run: Run[Any]
-    """Run that was trained, or one of them."""
+    """Run that was trained."""
     steps: int
-    """Steps of all of them together."""
+    """Number of steps."""
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,13 @@ RUN/config.json      what defines the run
     cost.json        seconds of one core that it has taken
     checkpoint-*     see _checkpoint.py; the last one vouches for the rows before it
     lock             held by the process that works on the run
+    set-aside-*/     what was there before, of a run that had to start anew
 """
 
 import errno
 import fcntl
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -169,11 +171,11 @@ class RunFolder:
             self._write_json("config.json", config)
 
     def note_start(self, manifest: dict[str, Any]) -> None:
-        """Notes how the manifest of a later start differs from the first."""
+        """Notes how the manifest of a later start differs from the first; also that it does not, after one that did."""
         first = self.manifest()
         resumed = first.pop("resumed", [])
-        if changed := _differences(first, manifest):
-            entry = {field: new for field, (_, new) in changed.items()}
+        entry = {field: new for field, (_, new) in _differences(first, manifest).items()}
+        if entry or resumed[-1:] not in ([], [{}]):
             self._write_json("manifest.json", {**first, "resumed": [*resumed, entry]})
 
     def record(
@@ -199,20 +201,25 @@ class RunFolder:
         If that fails in the middle, the folder is that of no run, and the last of its checkpoints still says that it
         has to be cleared.
         """
+        self._remove(lambda path: path.unlink())
+
+    def set_aside(self) -> Path:
+        """Moves the run into a folder below, where nobody takes it for one; returns that folder.
+
+        There config.json has another name. To have the run back, move everything to where it was.
+        """
+        numbers = (self.path / f"set-aside-{number}" for number in itertools.count(1))
+        place = next(place for place in numbers if not os.path.lexists(place))
+
+        def move(path: Path) -> None:
+            name = f"{path.name}.txt" if path.name == "config.json" else path.name
+            path.rename(place / name)
+
         self.check_lock()
-        with plain_disk_errors(self.path):
-            names = [path.name for path in self.path.iterdir()]
-            others = (_checkpoint.PIECE_NAME, re.compile("|".join(map(re.escape, _TEMPORARIES))))
-            own = [name for name in _OWN_FILES if name in names]
-            own += [name for name in sorted(names) if any(pattern.fullmatch(name) for pattern in others)]
-            own += [name for name in sorted(names) if _checkpoint.CHECKPOINT_NAME.fullmatch(name)]
-            for name in own:
-                if (self.path / name).is_dir() and not (self.path / name).is_symlink():
-                    raise IsADirectoryError(errno.EISDIR, f"{name} is a folder")
-            for number, name in enumerate(own):
-                (self.path / name).unlink()
-                if number == 0 or name == own[-1]:
-                    sync_folder(self.path)
+        with plain_disk_errors(place):
+            place.mkdir()
+        self._remove(move)
+        return place
 
     @contextmanager
     def lock(self, until: float = 0.0) -> Iterator[None]:
@@ -303,7 +310,7 @@ class RunFolder:
         return 0.0
 
     def add_cost(self, seconds: float) -> None:
-        """Note that the run has taken more time, its share of its stack's."""
+        """Note that the run has taken more time."""
         self._write_json("cost.json", {"core_seconds": round(self.cost() + seconds, 3)})
 
     def save(self, checkpoint: Checkpoint) -> Path:
@@ -355,6 +362,23 @@ class RunFolder:
         """Whether it was trained here, and not imported."""
         position = self.peek()
         return position is not None and "recorded" not in position
+
+    def _remove(self, remove: Callable[[Path], object]) -> None:
+        """Takes the run's files away: first what makes the folder a run, at last its checkpoints."""
+        self.check_lock()
+        with plain_disk_errors(self.path):
+            names = [path.name for path in self.path.iterdir()]
+            others = (_checkpoint.PIECE_NAME, re.compile("|".join(map(re.escape, _TEMPORARIES))))
+            own = [name for name in _OWN_FILES if name in names]
+            own += [name for name in sorted(names) if any(pattern.fullmatch(name) for pattern in others)]
+            own += [name for name in sorted(names) if _checkpoint.CHECKPOINT_NAME.fullmatch(name)]
+            for name in own:
+                if (self.path / name).is_dir() and not (self.path / name).is_symlink():
+                    raise IsADirectoryError(errno.EISDIR, f"{name} is a folder")
+            for number, name in enumerate(own):
+                remove(self.path / name)
+                if number == 0 or name == own[-1]:
+                    sync_folder(self.path)
 
     @property
     def _rows(self) -> Path:

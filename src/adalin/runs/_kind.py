@@ -1,8 +1,8 @@
 """A kind of runs: how they are defined, trained, tried out and described."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from adalin._registry import Registry
@@ -24,6 +24,8 @@ class Comparison:
     """Runs of each method with each seed."""
     dataset: Dataset | None = None
     """Data set of the runs; None if they need none."""
+    engines: Mapping[str, str] = field(default_factory=dict)
+    """What computes the network of each method, for people; empty where all of a kind have the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,16 +130,12 @@ class Kind(ABC, Generic[Chosen]):
         return step
 
     @abstractmethod
-    def train(self, runs: "Sequence[Run[Chosen]]", session: "Session") -> None:
-        """Train runs that may be trained together to their end, in this process."""
+    def train(self, run: "Run[Chosen]", session: "Session") -> None:
+        """Train a run to its end, in this process."""
 
     @abstractmethod
-    def trial(self, runs: "Sequence[Run[Chosen]]", session: "Session") -> Trial:
-        """Train the same runs for a few seconds, in a temporary folder."""
-
-    def together(self, run: "Run[Chosen]") -> Hashable:
-        """Runs for which this is equal may be trained together."""
-        return run.folder
+    def trial(self, run: "Run[Chosen]", session: "Session") -> Trial:
+        """Train such a run for a few seconds, in a temporary folder."""
 
     def disk_bytes(self, run: "Run[Chosen]") -> int:
         """Space for its rows and checkpoints, roughly."""

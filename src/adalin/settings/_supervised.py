@@ -37,7 +37,7 @@ class SupervisedSettings(Settings):
     model: str | None = setting(None, is_scale=True)
     """Network in place of the benchmark's, see `adalin list`."""
     preset: str = setting("plain")
-    """Protocol of training beyond plain SGD, see `adalin list`."""
+    """Protocol of training, see `adalin list`."""
     precision: str = setting("float32", choices=PRECISIONS)
     """Precision of matrix products: float32 or bfloat16 (mixed, for networks trained by autograd)."""
     data: str | None = setting(None, is_option=False)

@@ -33,6 +33,11 @@ class Network(ABC):
     """All its trained numbers."""
 
     @property
+    def weights(self) -> Sequence[Part]:
+        """Those parts that decay and rules concern."""
+        return [part for part in self.parts if part.is_weight]
+
+    @property
     def params(self) -> Mapping[str, Tensor]:
         """Trained parameters by torch's names, in torch's layouts; one that layers share is there once."""
         return self.named([part.value for part in self.parts])

@@ -2,9 +2,8 @@
 
 from adalin.runs import kinds
 from adalin.supervised._kind import Supervised
-from adalin.supervised._loop import MAX_STACK
 from adalin.supervised._manifest import PROTOCOL
 
-__all__ = ["MAX_STACK", "PROTOCOL", "Supervised"]
+__all__ = ["PROTOCOL", "Supervised"]
 
 kinds.register(Supervised.name, Supervised())

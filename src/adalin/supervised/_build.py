@@ -1,15 +1,19 @@
-"""What the definition of a run stands for: its benchmark, its stream, its network, its steps."""
+"""What the definition of a run stands for: its benchmark, its stream, its network, its optimiser, its steps."""
+
+import os
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
 
 from adalin._seeds import generator, seeded
 from adalin.data import Dataset
-from adalin.engine import Gram
+from adalin.engine import Engine, Gram, choose_engine, presets
 from adalin.models import INITS, make_model, trial_build
+from adalin.optim import SGD, Optimizer
 from adalin.runs import Run
 from adalin.settings import SupervisedSettings
-from adalin.streams import Benchmark, Stream, get_benchmark
+from adalin.streams import Benchmark, Stream, Task, get_benchmark
 
 StreamRun = Run[SupervisedSettings]
 """A run on a stream."""
@@ -23,6 +27,12 @@ def benchmark_of(run: StreamRun) -> Benchmark:
 def network_of(run: StreamRun) -> str:
     """The name of a run's network."""
     return run.settings.model or benchmark_of(run).model
+
+
+def optimizer_of(run: StreamRun) -> Optimizer:
+    """The optimiser of a run: its method's, or its preset's where the method has plain SGD."""
+    own = run.parsed_method.optimizer
+    return presets.get(run.settings.preset).optimizer if own == SGD() else own
 
 
 def images_in(run: StreamRun, task: int) -> int:
@@ -40,10 +50,46 @@ def order_of(run: StreamRun, images: int, task: int, epoch: int) -> Tensor:
     return torch.randperm(images, generator=generator(run.seed, "order", task, epoch))
 
 
-def check_network(run: StreamRun, stream: Stream) -> None:
-    """Raises ValueError if the network cannot have the method's activation."""
+def check_network(run: StreamRun, stream: Stream) -> Engine:
+    """The engine of a run; raises ValueError if its network cannot have the method's activation, or be trained here."""
+    settings = run.settings
     with trial_build():
-        make_model(network_of(run), stream.shape, stream.classes, run.parsed_method.activation)
+        model = make_model(network_of(run), stream.shape, stream.classes, run.parsed_method.activation)
+    numbers = sum(parameter.numel() for parameter in model.parameters())
+    inputs = (settings.images + settings.batch_size) * torch.Size(stream.shape).numel()
+    needed, there = 4.0 * (4 * numbers + inputs), memory_bytes()
+    if needed > there:
+        raise ValueError(
+            f"{run.method} on {run.benchmark} needs about {needed / 1e9:.0f} GB ({numbers:,} weights, "
+            f"{settings.images:,} images, {settings.batch_size:,} in a batch), and this machine has "
+            f"{there / 1e9:.0f}: choose a smaller network, or fewer images"
+        )
+    return choose_engine(model, preset=presets.get(settings.preset), precision=settings.precision)
+
+
+def memory_bytes() -> float:
+    """Memory of this machine."""
+    return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+def task_of(run: StreamRun, stream: Stream, index: int) -> Task:
+    """A task of a run's stream; raises ValueError if it is not what the run was defined for."""
+    data = stream.task(index)
+    where, images = f"task {index} of {run.benchmark}", images_in(run, index)
+    for what, count in (("inputs", len(data.inputs)), ("labels", len(data.labels))):
+        if count != images:
+            raise ValueError(f"{where} has {count} {what}, not the {images} images of the run")
+    least, most = data.labels.min().item(), data.labels.max().item()
+    if data.labels.dtype != torch.int64 or least < 0 or most >= stream.classes:
+        raise ValueError(
+            f"{where} has labels of {data.labels.dtype} from {least} to {most}, "
+            f"not of torch.int64 from 0 to {stream.classes - 1}"
+        )
+    # A sum is finite where all numbers are, but for very large ones: it takes a fraction of the time.
+    floats = data.inputs.is_floating_point()
+    if floats and not data.inputs.sum().isfinite() and not data.inputs.isfinite().all():
+        raise ValueError(f"{where} has inputs that are NaN or infinite: remove or replace them")
+    return data
 
 
 def make_network(run: StreamRun, stream: Stream, *purpose: str | int) -> nn.Module:
@@ -56,25 +102,37 @@ def make_network(run: StreamRun, stream: Stream, *purpose: str | int) -> nn.Modu
 
 
 class Streams:
-    """The streams of runs and the Gram matrices of their inputs; runs that differ in their method only share them."""
+    """The stream of the last run and the Gram matrix of its inputs, which runs that differ in their method share."""
 
     def __init__(self, dataset: Dataset | None) -> None:
         self._dataset = dataset
-        self._streams: dict[tuple[object, ...], Stream] = {}
-        self._grams: dict[int, Gram | None] = {}
+        self._key: tuple[object, ...] = ()
+        self._stream: Stream | None = None
+        self._grams: list[Gram | None] = []
 
     def stream(self, run: StreamRun) -> Stream:
         """The stream of a run."""
-        settings = run.settings
-        key = (run.benchmark, run.seed, settings.images, settings.inputs)
-        if key not in self._streams:
-            build = benchmark_of(run).stream
-            self._streams[key] = build(self._dataset, seed=run.seed, images=settings.images, scaling=settings.inputs)
-        return self._streams[key]
+        benchmark, settings = benchmark_of(run), run.settings
+        key = (benchmark, run.seed, settings.images, settings.inputs)
+        if self._stream is None or key != self._key:
+            self._stream = benchmark.stream(
+                self._dataset, seed=run.seed, images=settings.images, scaling=settings.inputs
+            )
+            self._key, self._grams = key, []
+        return self._stream
 
-    def gram(self, stream: Stream) -> Gram | None:
-        """The Gram matrix of a stream's inputs, where it makes training faster."""
-        if id(stream) not in self._grams:
+    def gram(self, run: StreamRun) -> Gram | None:
+        """The Gram matrix of a run's inputs, where they never change and it makes training faster."""
+        stream = self.stream(run)
+        if not stream.same_inputs:
+            return None
+        if not self._grams:
             first = stream.task(0)
-            self._grams[id(stream)] = Gram.of(first.floats(first.inputs).flatten(1))
-        return self._grams[id(stream)]
+            self._grams.append(Gram.of(first.floats(first.inputs).flatten(1)))
+        return self._grams[0]
+
+
+@lru_cache(maxsize=1)
+def streams_of(dataset: Dataset | None) -> Streams:
+    """The streams on a data set, for all runs of a process."""
+    return Streams(dataset)

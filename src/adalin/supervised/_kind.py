@@ -1,23 +1,21 @@
 """Runs on streams, as a kind of runs."""
 
-from collections.abc import Hashable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from adalin._hardware import Hardware
 from adalin._text import did_you_mean
 from adalin.data import Dataset, load
 from adalin.engine import presets
+from adalin.methods import Method
 from adalin.models import check_model
 from adalin.runs import (
     Comparison,
     Description,
     Kind,
     Run,
-    RunFolder,
     Session,
     Trial,
     check_comparison,
@@ -25,10 +23,18 @@ from adalin.runs import (
 )
 from adalin.settings import SupervisedSettings
 from adalin.streams import Benchmark, get_benchmark, has_benchmark
-from adalin.supervised._build import StreamRun, Streams, benchmark_of, check_network, network_of, steps_in
-from adalin.supervised._loop import is_stacked, train_runs
+from adalin.supervised._build import (
+    StreamRun,
+    benchmark_of,
+    check_network,
+    network_of,
+    steps_in,
+    streams_of,
+    task_of,
+)
+from adalin.supervised._loop import train_run
 from adalin.supervised._manifest import manifest
-from adalin.supervised._trial import try_streams
+from adalin.supervised._trial import try_run
 
 
 class Supervised(Kind[SupervisedSettings]):
@@ -48,26 +54,27 @@ class Supervised(Kind[SupervisedSettings]):
         check_comparison(methods, seeds)
         found = get_benchmark(benchmark)
         settings = choose(found, chosen)
+        alike = {method: with_lr(settings, method, chosen.get("lr")) for method in methods}
         for method in methods:  # before the data is read, which takes longer
-            _make(found, method, next(iter(seeds)), settings)
+            _make(found, method, next(iter(seeds)), alike[method])
         dataset = None if found.dataset is None else load(found.dataset, data)
         if dataset is not None:
-            settings = _on(dataset, settings, asked=chosen.get("images"))
-        runs = [_make(found, method, seed, settings) for method in methods for seed in seeds]
+            alike = {method: _on(dataset, own, asked=chosen.get("images")) for method, own in alike.items()}
+        runs = [_make(found, method, seed, alike[method]) for method in methods for seed in seeds]
         check_different(runs)
-        stream = Streams(dataset).stream(runs[0])  # which may refuse a number of images
-        for run in runs[:: len(seeds)]:  # one of each method
-            check_network(run, stream)
-        if presets.get(settings.preset).best_validation and stream.task(0).validation is None:
+        stream = streams_of(dataset).stream(runs[0])  # which may refuse a number of images
+        engines = {run.method: check_network(run, stream) for run in runs[:: len(seeds)]}
+        first = task_of(runs[0], stream, 0)
+        if presets.get(settings.preset).best_validation and first.validation is None:
             raise ValueError(
                 f"preset {settings.preset} needs images for validation, which {found.id} has none of; "
                 "if it can, give it fewer images for training with --images"
             )
-        return Comparison(runs, dataset)
+        return Comparison(runs, dataset, {method: str(engine) for method, engine in engines.items()})
 
     def example(self, benchmark: str, method: str, seed: int, **chosen: Any) -> StreamRun:
         found = get_benchmark(benchmark)
-        return _make(found, method, seed, choose(found, chosen))
+        return _make(found, method, seed, with_lr(choose(found, chosen), method, chosen.get("lr")))
 
     def read(self, definition: Mapping[str, Any]) -> StreamRun:
         values = dict(definition)
@@ -96,43 +103,24 @@ class Supervised(Kind[SupervisedSettings]):
             return sum(steps_in(run, task) for task in range(tasks))
         return tasks * steps_in(run, 0)
 
-    def together(self, run: StreamRun) -> Hashable:
-        """Runs whose networks can be stacked, as far as can be told without data."""
-        method, settings = run.parsed_method, run.settings
-        by_outputs = all(rule.scales_only for rule in method.rules)  # may be trained by those of its first layer
-        alike = replace(settings, lr=1.0, init="default", data=None)
-        return (
-            run.benchmark,
-            alike,
-            method.activation.expansion,
-            method.activation.match,
-            by_outputs,
-        )
-
     def disk_bytes(self, run: StreamRun) -> int:
         return 300_000_000 if network_of(run) == "resnet18" else super().disk_bytes(run)
 
-    def train(self, runs: Sequence[StreamRun], session: Session) -> None:
-        name = benchmark_of(runs[0]).dataset
+    def train(self, run: StreamRun, session: Session) -> None:
+        name = benchmark_of(run).dataset
         dataset = None if name is None else load(name, session.data)
-        streams = Streams(dataset)
-        with ExitStack() as stack:
-            folders: list[tuple[StreamRun, RunFolder]] = []
-            for run in runs:
-                if dataset is not None and run.settings.data != dataset.sha256:
-                    raise ValueError(f"{run.folder} was defined for other data than {dataset.source}")
-                hardware = session.hardware
-                if hardware != Hardware() and is_stacked(run, streams):
-                    hardware = Hardware()
-                made = manifest(run, dataset, hardware, threads=torch.get_num_threads())
-                folder = stack.enter_context(session.opened(run, made))
-                if folder is not None:
-                    folders.append((run, folder))
-            train_runs(folders, streams, session)
+        if dataset is not None and run.settings.data != dataset.sha256:
+            raise ValueError(f"{run.folder} was defined for other data than {dataset.source}")
+        streams = streams_of(dataset)
+        engine = check_network(run, streams.stream(run))
+        made = manifest(run, dataset, session.hardware, engine, threads=torch.get_num_threads())
+        with session.opened(run, made) as folder:
+            if folder is not None:
+                train_run(run, folder, streams, session)
 
-    def trial(self, runs: Sequence[StreamRun], session: Session) -> Trial:
-        name = benchmark_of(runs[0]).dataset
-        return try_streams(runs, Streams(None if name is None else load(name, session.data)), session.hardware)
+    def trial(self, run: StreamRun, session: Session) -> Trial:
+        name = benchmark_of(run).dataset
+        return try_run(run, streams_of(None if name is None else load(name, session.data)), session.hardware)
 
 
 def choose(benchmark: Benchmark, chosen: Mapping[str, Any]) -> SupervisedSettings:
@@ -151,6 +139,13 @@ def choose(benchmark: Benchmark, chosen: Mapping[str, Any]) -> SupervisedSetting
     if "epochs" in given:  # asked for instead of the benchmark's steps
         values["steps"] = None
     return SupervisedSettings(**values | given)
+
+
+def with_lr(settings: SupervisedSettings, method: str, chosen: float | None) -> SupervisedSettings:
+    """The settings with the learning rate of a method: its own, the chosen one, or what its optimiser usually has."""
+    optimizer = Method.parse(method).optimizer
+    candidates = (optimizer.lr, chosen, optimizer.usual_lr, settings.lr)
+    return replace(settings, lr=next(lr for lr in candidates if lr is not None))
 
 
 def _on(dataset: Dataset, settings: SupervisedSettings, *, asked: int | None) -> SupervisedSettings:

@@ -6,9 +6,10 @@ import torch
 
 from adalin._hardware import Hardware
 from adalin.data import Dataset
-from adalin.engine import Preset, presets
+from adalin.engine import Engine, Preset, presets
+from adalin.optim import SGD, Optimizer
 from adalin.runs import made_with
-from adalin.supervised._build import StreamRun
+from adalin.supervised._build import StreamRun, optimizer_of
 from adalin.supervised._loop import PROBE_IMAGES
 
 PROTOCOL = {
@@ -29,22 +30,32 @@ PROTOCOL = {
 """Every choice that the paper leaves open, and what is done here; it becomes part of each run's manifest."""
 
 
-def manifest(run: StreamRun, dataset: Dataset | None, hardware: Hardware, *, threads: int) -> dict[str, Any]:
+def manifest(
+    run: StreamRun, dataset: Dataset | None, hardware: Hardware, engine: Engine, *, threads: int
+) -> dict[str, Any]:
     """The manifest of a run that begins now."""
-    preset = presets.get(run.settings.preset)
+    preset, optimizer = presets.get(run.settings.preset), optimizer_of(run)
+    protocol = PROTOCOL | ({} if preset.is_plain else _preset_protocol(preset))
+    if optimizer != SGD():
+        protocol["optimiser"] = _optimizer_protocol(optimizer)
     return {
         "tasks": run.tasks,
         "data": None if dataset is None else {"source": dataset.source, "sha256": dataset.sha256},
-        "protocol": PROTOCOL if preset.is_plain else PROTOCOL | _preset_protocol(preset),
+        "engine": engine.numbers,
+        "protocol": protocol,
         **made_with(threads=threads, device=_device(hardware)),
     }
+
+
+def _optimizer_protocol(optimizer: Optimizer) -> str:
+    options = [f"{name} {value}" for name, value in vars(optimizer).items() if name != "lr"]
+    return f"{optimizer.name}: {', '.join(options)}; alphas and norms are not decayed"
 
 
 def _preset_protocol(preset: Preset) -> dict[str, str]:
     """In place of what a preset does not leave as it is."""
     drops = ", ".join(f"{factor:g} times from epoch {epoch} of a task" for epoch, factor in preset.drops)
     return {
-        "optimiser": f"SGD, momentum {preset.momentum:g}, weight decay {preset.weight_decay:g} but not of alpha",
         "learning rate": drops or "constant",
         "augmentation": "flip, crop and rotation at random" if preset.augmented else "none",
         "weights at a task's end": "best on validation data" if preset.best_validation else "last",
