@@ -15,7 +15,7 @@ from method_texts import METHODS
 from registries import forget_later
 from rl.tiny_sac import define_all
 
-ALONE = [method for method in METHODS if not Method.parse(method).rules]
+ALONE = [method for method in METHODS if Method.parse(method) == Method(Method.parse(method).activation)]
 EVERY = list(dict.fromkeys([*ALONE, "adalin:gate=none", "crelu:match=half", "fourier:match=params", *activations()]))
 OBSERVATIONS, ACTIONS, BATCH = 5, 3, 7
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from adalin._seeds import seeded
-from adalin.engine import Net, make_net
+from adalin.engine import Engine, Net, choose_engine, make_net
 from adalin.models import make_model
 from adalin.rl._environment import transition_size
 from adalin.runs import Run
@@ -41,14 +41,15 @@ def make_networks(run: SACRun, observation: int, action: int) -> tuple[Net, list
     return make_net(actor), [make_net(one) for one in critics], [make_net(one) for one in targets]
 
 
-def check_network(run: SACRun) -> None:
-    """Raises ValueError if the networks cannot have the method's activation."""
+def check_network(run: SACRun) -> Engine:
+    """The engine of a run's networks; raises ValueError if they cannot have the method's activation."""
     with seeded(run.seed, "init"):
         network, x = _network(run, 1, 1), torch.linspace(-3, 3, 32)[:, None]
         with torch.no_grad():
             is_repeatable = torch.allclose(network(x), network(x), rtol=0, atol=0, equal_nan=True)
     if not is_repeatable or next(network.buffers(), None) is not None:
         raise ValueError(f"SAC saves parameters only, and {run.method} draws random numbers or has buffers")
+    return choose_engine(network)
 
 
 def _network(run: SACRun, inputs: int, outputs: int) -> nn.Sequential:

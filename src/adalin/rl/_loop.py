@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from adalin._seeds import generator
-from adalin.engine import Net
+from adalin.engine import Engine, Net
 from adalin.metrics import Probe, measure
 from adalin.rl._build import SACRun, buffer_bytes, environment_of, kept_transitions, make_networks
 from adalin.rl._environment import Environment
@@ -50,10 +50,11 @@ PROTOCOL = {
 }
 
 
-def sac_manifest(run: SACRun, *, threads: int) -> dict[str, Any]:
+def sac_manifest(run: SACRun, engine: Engine, *, threads: int) -> dict[str, Any]:
     """Where and with what a run is made."""
     simulator = dict(part.split() for part in (run.settings.simulator or "").split(", ") if part)
-    return {"tasks": run.tasks, "data": None, "protocol": PROTOCOL, **made_with(threads=threads, versions=simulator)}
+    made = made_with(threads=threads, versions=simulator)
+    return {"tasks": run.tasks, "data": None, "engine": engine.numbers, "protocol": PROTOCOL, **made}
 
 
 @dataclass
