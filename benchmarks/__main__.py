@@ -1,28 +1,62 @@
-"""Run every benchmark, print the table, write `benchmarks/latest.json`."""
+"""Run benchmarks, print the table, write `benchmarks/latest.json`: `python -m benchmarks --only sac training`."""
 
+import argparse
 import dataclasses
+import importlib
 import json
+import os
 import platform
+import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from benchmarks import activations, imports, sac, training
+from adalin import native
 
-BENCHMARKS = (activations, imports, training, sac)
+BENCHMARKS = ("activations", "imports", "training", "sac")
+LATEST = Path(__file__).with_name("latest.json")
 
 
 def main() -> None:
-    print(f"torch {torch.__version__}, {platform.processor() or platform.machine()}, one thread, side by side\n")
-    results = []
-    for benchmark in BENCHMARKS:
-        for result in benchmark.measure():
-            verdict = "ok" if result.ok else "MISSED"
-            print(f"{result.name:58} {result.value:8.3g} {result.unit:12} bar {result.bar:8} {verdict}", flush=True)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=BENCHMARKS, default=BENCHMARKS, metavar="NAME")
+    chosen: list[str] = parser.parse_args().only
+    print(f"torch {torch.__version__}, {native.describe()}, {_processor()}, one thread, side by side\n")
+    recorded: dict[str, Any] = json.loads(LATEST.read_text()) if LATEST.exists() else {}
+    for name in chosen:
+        print(name)
+        results, before = [], os.getloadavg()[0]
+        for result in importlib.import_module(f"benchmarks.{name}").measure():
+            print(f"  {result}", flush=True)
             results.append(dataclasses.asdict(result))
-    path = Path(__file__).with_name("latest.json")
-    path.write_text(json.dumps(results, indent=2) + "\n")
-    print(f"\nwritten to {path.parent.name}/{path.name}")
+        recorded[name] = {"machine": _machine(before), "results": results}
+        LATEST.write_text(json.dumps(recorded, indent=2) + "\n")
+    print(f"\nwritten to {LATEST.parent.name}/{LATEST.name}")
+
+
+def _machine(load_before: float) -> dict[str, Any]:
+    """Where it was measured, and how busy that was."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "kernels": native.isa() or "none",
+        "torch_capability": torch.backends.cpu.get_cpu_capability(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "load_before": round(load_before, 2),
+        "load_after": round(os.getloadavg()[0], 2),
+        "command": f"python -m benchmarks {' '.join(sys.argv[1:])}".strip(),
+    }
+
+
+def _processor() -> str:
+    listing = Path("/proc/cpuinfo")
+    if listing.exists():
+        for line in listing.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
 
 
 if __name__ == "__main__":

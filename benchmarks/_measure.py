@@ -1,20 +1,35 @@
 """How a claim is measured and recorded."""
 
+import importlib.util
+import os
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+
+import torch
+
+from adalin import native
 
 
 @dataclass(frozen=True)
 class Result:
-    """A measured value and the bar it is held against."""
+    """A measured value and the bar it is held against; or why it was not measured."""
 
     name: str
-    value: float
+    value: float | None
     unit: str
     bar: str
-    ok: bool
+    ok: bool | None
+    skipped: str = ""
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return f"{self.name:70} {'-':>8} {self.unit:14} bar {self.bar:8} skipped: {self.skipped}"
+        verdict = {True: "ok", False: "MISSED", None: ""}[self.ok]
+        bar = f"bar {self.bar}" if self.bar else ""
+        return f"{self.name:70} {self.value:8.3g} {self.unit:14} {bar:12} {verdict}"
 
 
 def at_most(bar: float, name: str, value: float, unit: str) -> Result:
@@ -23,6 +38,20 @@ def at_most(bar: float, name: str, value: float, unit: str) -> Result:
 
 def at_least(bar: float, name: str, value: float, unit: str) -> Result:
     return Result(name, _rounded(value), unit, f">= {bar:g}", value >= bar)
+
+
+def noted(name: str, value: float, unit: str) -> Result:
+    """A figure without a bar."""
+    return Result(name, _rounded(value), unit, "", None)
+
+
+def skipped(bar: float, name: str, unit: str, reason: str) -> Result:
+    return Result(name, None, unit, f">= {bar:g}", None, reason)
+
+
+def by_isa(avx512: float, avx2: float) -> float:
+    """A bar that depends on how wide the processor's vectors are."""
+    return avx512 if native.isa() == "v4" else avx2
 
 
 @dataclass(frozen=True)
@@ -35,14 +64,17 @@ class Ratio:
     """Of the median calls: what it cost here, on a machine shared with others."""
 
 
-def side_by_side(
+Times = Mapping[str, list[float]]
+"""Seconds of each call, by subject."""
+
+
+def in_turns(
     subjects: Mapping[str, Callable[[], object]],
-    reference: str,
     *,
     rounds: int = 20,
     calls: int = 20,
-    clock: Callable[[], float] = time.perf_counter,
-) -> dict[str, Ratio]:
+    clock: Callable[[], float] = time.process_time,
+) -> Times:
     """Time subjects that take turns, so that all of them see the machine at all times."""
     times: dict[str, list[float]] = {name: [] for name in subjects}
     for run in subjects.values():
@@ -53,10 +85,48 @@ def side_by_side(
                 start = clock()
                 run()
                 times[name].append(clock() - start)
-    of = times[reference]
-    return {
-        name: Ratio(min(own) / min(of), statistics.median(own) / statistics.median(of)) for name, own in times.items()
-    }
+    return times
+
+
+def ratio(times: Times, subject: str, reference: str) -> Ratio:
+    own, of = times[subject], times[reference]
+    return Ratio(min(own) / min(of), statistics.median(own) / statistics.median(of))
+
+
+def side_by_side(
+    subjects: Mapping[str, Callable[[], object]],
+    reference: str,
+    *,
+    rounds: int = 20,
+    calls: int = 20,
+    clock: Callable[[], float] = time.process_time,
+) -> dict[str, Ratio]:
+    """Every subject's time as a multiple of the reference's."""
+    times = in_turns(subjects, rounds=rounds, calls=calls, clock=clock)
+    return {name: ratio(times, name, reference) for name in subjects}
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """As the laboratory trains: one thread, and denormals are 0."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_flush_denormal(False)
+
+
+def missing_rival(*modules: str) -> str:
+    """Why a rival cannot be measured here; empty if it can. Comes before its first import, which reads the settings."""
+    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    if missing:
+        return f"{', '.join(missing)} not installed: pip install '.[rivals]'"
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+    return ""
 
 
 def _rounded(value: float) -> float:

@@ -1,159 +1,141 @@
-"""SAC's update against the same update as CleanRL writes it, and over processes.
+"""SAC's update and its steps in an environment, against CleanRL's plain torch and SBX (JAX); and over processes.
 
-The plain update has two separate critics, torch.distributions, torch.optim.Adam and eager autograd; nets of 256-256,
-batch 256, observations and actions of HalfCheetah, one thread.
+Nets of 256-256, batch 256, observations and actions of HalfCheetah, one thread, CPU time. Each update of any of them is one
+of the critics and, on average, one of the actor.
 """
 
 import multiprocessing
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
+from adalin.rl import SACRun
 from adalin.rl._build import make_networks
+from adalin.rl._loop import CHUNK, AgentLoop
 from adalin.rl._replay import ReplayBuffer
 from adalin.rl._sac import SAC, Batch
-from adalin.runs import Checkpoint, RunFolder, read_run
-from benchmarks._measure import Result, at_least, at_most, side_by_side
-from benchmarks.training import PlainAdaLin
+from adalin.runs import Checkpoint, RunFolder, Session, read_run
+from benchmarks._measure import (
+    Result,
+    at_least,
+    at_most,
+    by_isa,
+    in_turns,
+    missing_rival,
+    noted,
+    one_thread,
+    ratio,
+    skipped,
+)
+from benchmarks.plain_sac import PlainSAC
 
-OBSERVATIONS, ACTIONS, BATCH, HIDDEN = 17, 6, 256, 256
+ENV, OBSERVATIONS, ACTIONS, BATCH = "HalfCheetah-v4", 17, 6, 256
 UPDATES = 20
 """Per call: an even number, so that the actor has its turn in each."""
+REPLAY_RATIO = 4
 
 
 def measure() -> Iterator[Result]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)
-    try:
-        for method in ("baseline", "adalin"):
-            yield from _update(method)
-    finally:
-        torch.set_num_threads(threads)
-        torch.set_flush_denormal(False)
+    no_sbx = missing_rival("jax", "sbx")
+    with one_thread():
+        yield from _updates("baseline", no_sbx)
+        yield from _updates("adalin", "it has no AdaLin")
+        yield from _steps(no_sbx)
     yield _checkpoint()
     yield _scaling()
 
 
-def _update(method: str) -> Iterator[Result]:
-    plain, ours, batch = PlainSAC(method), make_agent(method), make_batch()
+def _updates(method: str, no_sbx: str) -> Iterator[Result]:
+    plain, ours, batch = PlainSAC(OBSERVATIONS, ACTIONS, method), make_agent(method), make_batch()
 
-    def both(update: "SAC | PlainSAC") -> None:
+    def call(agent: SAC | PlainSAC) -> None:
         for _ in range(UPDATES):
-            update.update(batch)
+            agent.update(batch)
 
-    subjects = {"plain": lambda: both(plain), "ours": lambda: both(ours)}
-    ratio = side_by_side(subjects, "ours", rounds=15, calls=1)["plain"]
-    yield at_least(1.6, f"SAC's update, {method}, fastest", ratio.fastest, "x plain")
-    yield at_least(1.6, f"SAC's update, {method}, median", ratio.median, "x plain")
+    subjects: dict[str, Callable[[], object]] = {"plain": lambda: call(plain), "ours": lambda: call(ours)}
+    if not no_sbx:
+        from benchmarks import sbx_sac
+
+        subjects["sbx"] = sbx_sac.updates(OBSERVATIONS, ACTIONS, UPDATES)
+    times = in_turns(subjects, rounds=20, calls=1)
+    for name in subjects:
+        yield noted(f"SAC, {method}: {name}, fastest", UPDATES / min(times[name]), "updates/s")
+    faster = ratio(times, "plain", "ours")
+    bar = by_isa(3.0, 2.2)
+    yield at_least(bar, f"SAC's update, {method}, fastest", faster.fastest, "x CleanRL's")
+    yield at_least(bar, f"SAC's update, {method}, median", faster.median, "x CleanRL's")
+    name = f"SAC's update, {method}, fastest"
+    if no_sbx:
+        yield skipped(1.05, name, "x SBX's", no_sbx)
+    else:
+        yield at_least(1.05, name, ratio(times, "sbx", "ours").fastest, "x SBX's")
+
+
+def _steps(no_sbx: str) -> Iterator[Result]:
+    """Acting, storing, sampling and learning, with four updates per step."""
+    name = f"SAC in {ENV}, replay ratio {REPLAY_RATIO}"
+    if missing := missing_rival("gymnasium", "mujoco"):
+        yield skipped(1.0, name, "steps/s", missing.replace("rivals", "rl"))
+        return
+    with tempfile.TemporaryDirectory() as place:
+        loop = _make_loop(Path(place))
+
+        def act() -> None:
+            for _ in range(CHUNK):
+                loop._act()
+            loop._look()
+
+        for _ in range(2 * BATCH // CHUNK):
+            act()
+        subjects: dict[str, Callable[[], object]] = {"ours": act}
+        if not no_sbx:
+            from benchmarks import sbx_sac
+
+            subjects["sbx"] = sbx_sac.steps(ENV, REPLAY_RATIO, CHUNK)
+        times = in_turns(subjects, rounds=12, calls=1)
+    for subject in subjects:
+        yield noted(f"{name}: {subject}, fastest", CHUNK / min(times[subject]), "steps/s")
+    if no_sbx:
+        yield skipped(1.0, name, "x SBX's", no_sbx)
+    else:
+        faster = ratio(times, "sbx", "ours")
+        yield at_least(1.0, f"{name}, fastest", faster.fastest, "x SBX's")
+        yield at_least(1.0, f"{name}, median", faster.median, "x SBX's")
+
+
+def _make_loop(place: Path) -> AgentLoop:
+    run = _run("baseline", replay_ratio=REPLAY_RATIO, learning_starts=BATCH, period=1_000_000)
+    folder = RunFolder(place)
+    folder.create_or_check(dict(run.config), {"tasks": 1})
+    return AgentLoop(run, folder, Checkpoint({}, {}), Session(out=place))
+
+
+def _run(method: str, **settings: int) -> SACRun:
+    return read_run({"benchmark": f"sac-{ENV}", "method": method, "seed": 0, "tasks": 1, **settings})
 
 
 def make_agent(method: str) -> SAC:
-    run = read_run({"benchmark": "sac-HalfCheetah-v4", "method": method, "seed": 0, "tasks": 2})
     bound = torch.ones(ACTIONS)
-    return SAC(*make_networks(run, OBSERVATIONS, ACTIONS), -bound, bound, torch.Generator().manual_seed(0))
+    networks = make_networks(_run(method), OBSERVATIONS, ACTIONS)
+    return SAC(*networks, -bound, bound, torch.Generator().manual_seed(0))
 
 
 def make_batch() -> Batch:
+    """Transitions as the replay buffer gives them."""
     generator = torch.Generator().manual_seed(0)
 
     def normal(*shape: int) -> Tensor:
         return torch.randn(shape, generator=generator)
 
-    return Batch(
-        normal(BATCH, OBSERVATIONS + ACTIONS), normal(BATCH, 1), torch.zeros(BATCH, 1), normal(BATCH, OBSERVATIONS)
-    )
-
-
-class PlainNetwork(nn.Module):
-    def __init__(self, inputs: int, outputs: int, method: str) -> None:
-        super().__init__()
-        self.fc1, self.fc2 = nn.Linear(inputs, HIDDEN), nn.Linear(HIDDEN, HIDDEN)
-        self.act1, self.act2 = ((nn.ReLU() if method == "baseline" else PlainAdaLin(HIDDEN)) for _ in range(2))
-        self.out = nn.Linear(HIDDEN, outputs)
-
-    def features(self, x: Tensor) -> Tensor:
-        return self.act2(self.fc2(self.act1(self.fc1(x))))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.out(self.features(x))
-
-
-class PlainActor(PlainNetwork):
-    def __init__(self, method: str) -> None:
-        super().__init__(OBSERVATIONS, ACTIONS, method)
-        self.log_std = nn.Linear(HIDDEN, ACTIONS)
-        self.scale, self.bias = torch.ones(ACTIONS), torch.zeros(ACTIONS)
-
-    def sample(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        x = self.features(x)
-        mean, log_std = self.out(x), torch.tanh(self.log_std(x))
-        std = (-5 + 0.5 * 7 * (log_std + 1)).exp()
-        normal = torch.distributions.Normal(mean, std)
-        drawn = normal.rsample()
-        squashed = torch.tanh(drawn)
-        log_prob = normal.log_prob(drawn) - torch.log(self.scale * (1 - squashed.pow(2)) + 1e-6)
-        return squashed * self.scale + self.bias, log_prob.sum(1, keepdim=True)
-
-
-class PlainSAC:
-    """The update in the order in which CleanRL has it."""
-
-    def __init__(self, method: str) -> None:
-        self._actor = PlainActor(method)
-        pairs = OBSERVATIONS + ACTIONS
-        self._critics = [PlainNetwork(pairs, 1, method) for _ in range(2)]
-        self._targets = [PlainNetwork(pairs, 1, method) for _ in range(2)]
-        for critic, target in zip(self._critics, self._targets, strict=True):
-            target.load_state_dict(critic.state_dict())
-        both = [parameter for critic in self._critics for parameter in critic.parameters()]
-        self._critic_adam = torch.optim.Adam(both, lr=1e-3)
-        self._actor_adam = torch.optim.Adam(list(self._actor.parameters()), lr=3e-4)
-        self._log_alpha = torch.zeros(1, requires_grad=True)
-        self._alpha_adam, self._alpha = torch.optim.Adam([self._log_alpha], lr=1e-3), 1.0
-        self._updates = 0
-
-    def update(self, batch: Batch) -> None:
-        self._updates += 1
-        observations = batch.pairs[:, :OBSERVATIONS]
-        with torch.no_grad():
-            actions, log_prob = self._actor.sample(batch.next_observations)
-            after = torch.cat((batch.next_observations, actions), 1)
-            first, second = (target(after) for target in self._targets)
-            value = torch.min(first, second) - self._alpha * log_prob
-            wanted = batch.rewards + (1 - batch.terminated) * 0.99 * value
-        first, second = (critic(batch.pairs) for critic in self._critics)
-        loss = F.mse_loss(first, wanted) + F.mse_loss(second, wanted)
-        self._critic_adam.zero_grad()
-        loss.backward()
-        self._critic_adam.step()
-        if self._updates % 2 == 0:
-            for _ in range(2):
-                self._update_actor(observations)
-        for critic, target in zip(self._critics, self._targets, strict=True):
-            for own, followed in zip(critic.parameters(), target.parameters(), strict=True):
-                followed.data.copy_(0.005 * own.data + 0.995 * followed.data)
-
-    def _update_actor(self, observations: Tensor) -> None:
-        actions, log_prob = self._actor.sample(observations)
-        first, second = (critic(torch.cat((observations, actions), 1)) for critic in self._critics)
-        loss = (self._alpha * log_prob - torch.min(first, second)).mean()
-        self._actor_adam.zero_grad()
-        loss.backward()
-        self._actor_adam.step()
-        with torch.no_grad():
-            _, log_prob = self._actor.sample(observations)
-        entropy_loss = (-self._log_alpha.exp() * (log_prob - ACTIONS)).mean()
-        self._alpha_adam.zero_grad()
-        entropy_loss.backward()
-        self._alpha_adam.step()
-        self._alpha = self._log_alpha.exp().item()
+    buffer = ReplayBuffer(BATCH, OBSERVATIONS, ACTIONS)
+    for _ in range(BATCH):
+        buffer.add(normal(OBSERVATIONS), normal(ACTIONS), float(normal(1)), False, normal(OBSERVATIONS))
+    return buffer.sample(BATCH, generator)
 
 
 def _checkpoint() -> Result:
@@ -177,15 +159,14 @@ def _checkpoint() -> Result:
 
 
 def _work(count: int) -> float:
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)
-    agent, batch = make_agent("adalin"), make_batch()
-    for _ in range(UPDATES):
-        agent.update(batch)
-    start = time.perf_counter()
-    for _ in range(count):
-        agent.update(batch)
-    return count / (time.perf_counter() - start)
+    with one_thread():
+        agent, batch = make_agent("adalin"), make_batch()
+        for _ in range(UPDATES):
+            agent.update(batch)
+        start = time.perf_counter()
+        for _ in range(count):
+            agent.update(batch)
+        return count / (time.perf_counter() - start)
 
 
 def _scaling() -> Result:

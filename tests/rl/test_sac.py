@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributions import Normal
 
+from adalin.engine import ModuleNet, Net
 from adalin.nn import AdaLin, make_activation
 from adalin.rl._sac import SAC, Batch
 
@@ -122,15 +123,29 @@ def make_pair(
     actor, critics = networks(activation)
     noise = [torch.Generator().manual_seed(3) for _ in range(2)]
     reference = Reference(copy.deepcopy(actor), copy.deepcopy(critics), low, high, noise[0], **settings)
-    targets = networks(activation, seed=99)[1]
-    return SAC(actor, critics, targets, torch.tensor(low), torch.tensor(high), noise[1], **settings), reference
+    return make_sac(actor, critics, networks(activation, seed=99)[1], low, high, noise[1], **settings), reference
+
+
+def make_sac(
+    actor: nn.Module,
+    critics: list[nn.Sequential],
+    targets: list[nn.Sequential],
+    low: tuple[float, ...],
+    high: tuple[float, ...],
+    generator: torch.Generator,
+    **settings: Any,
+) -> SAC:
+    def nets(modules: list[nn.Sequential]) -> list[Net]:
+        return [ModuleNet(module) for module in modules]
+
+    bounds = torch.tensor(low), torch.tensor(high)
+    return SAC(ModuleNet(actor), nets(critics), nets(targets), *bounds, generator, **settings)
 
 
 def assert_same(sac: SAC, reference: Reference, **tolerance: float) -> None:
-    pairs = [(sac.actor, [reference.actor]), (sac.critics, reference.critics), (sac.targets, reference.targets)]
-    for mine, theirs in pairs:
-        for one, other in zip(mine.write_modules(), theirs, strict=True):
-            torch.testing.assert_close(one.state_dict(), other.state_dict(), **tolerance)
+    nets = [sac.actor, *sac.critics, *sac.targets]
+    for net, plain in zip(nets, [reference.actor, *reference.critics, *reference.targets], strict=True):
+        torch.testing.assert_close(net.model.state_dict(), plain.state_dict(), **tolerance)
     torch.testing.assert_close(sac.log_coefficient, reference.log_alpha.detach(), **tolerance)
     torch.testing.assert_close(sac.values, reference.values.detach(), **tolerance)
     torch.testing.assert_close(sac.errors, reference.values.detach() - reference.wanted, **tolerance)
@@ -209,32 +224,33 @@ def test_where_episodes_end_the_target_is_the_reward() -> None:
 def test_equal_critics_share_the_actors_gradient() -> None:
     """As autograd has it: not the sum of both, which would be twice as steep."""
     sac, reference = make_pair(q_lr=0.0, policy_frequency=1)
-    for critics in (sac.critics.modules, reference.critics):
-        critics[1].load_state_dict(critics[0].state_dict())
-    sac.critics.read_modules()
-    sac.targets.parameters.copy_(sac.critics.parameters)
+    critics = [critic.model for critic in sac.critics]
+    for first, second in (critics, reference.critics):
+        second.load_state_dict(first.state_dict())
+    for target, critic in zip(sac.targets, critics, strict=True):
+        target.model.load_state_dict(critic.state_dict())
     reference.targets = copy.deepcopy(reference.critics)
     sac.update(batch(0))
     reference.update(batch(0))
     assert_same(sac, reference, **EXACT)
-    mean = sac._adam_actor.state()["mean"]
-    expected = [reference.actor_optimizer.state[own]["exp_avg"] for own in reference.actor.parameters()]
-    assert mean.norm() == pytest.approx(math.sqrt(sum(one.square().sum().item() for one in expected)))
+    for name, own in reference.actor.named_parameters():
+        expected = reference.actor_optimizer.state[own]["exp_avg"]
+        assert expected.any()
+        torch.testing.assert_close(sac.state()[f"adam.actor.exp_avg.{name}"], expected, **EXACT)
 
 
 def test_targets_start_as_their_critics_and_follow_their_alphas() -> None:
     sac, _ = make_pair(tau=0.5)
 
-    def alphas(modules: Any) -> list[Tensor]:
-        return [layer.alpha.detach().clone() for one in modules for layer in one if isinstance(layer, AdaLin)]
+    def alphas(nets: Sequence[Net]) -> list[Tensor]:
+        layers = [layer for net in nets for layer in net.model.modules()]
+        return [layer.alpha.detach().clone() for layer in layers if isinstance(layer, AdaLin)]
 
-    first = alphas(sac.critics.write_modules())
+    first = alphas(sac.critics)
     assert len(first) == 4
-    assert all(map(torch.equal, alphas(sac.targets.write_modules()), first))
+    assert all(map(torch.equal, alphas(sac.targets), first))
     sac.update(batch(0))
-    for target, old, new in zip(
-        alphas(sac.targets.write_modules()), first, alphas(sac.critics.write_modules()), strict=True
-    ):
+    for target, old, new in zip(alphas(sac.targets), first, alphas(sac.critics), strict=True):
         assert not torch.equal(old, new)
         torch.testing.assert_close(target, (old + new) / 2)
 
@@ -243,14 +259,17 @@ def test_targets_start_as_their_critics_and_follow_their_alphas() -> None:
 def test_the_actor_rests_and_then_makes_up_for_it(policy_frequency: int) -> None:
     sac, _ = make_pair(policy_frequency=policy_frequency)
     for number in range(1, 7):
-        before = sac.actor.parameters.clone(), sac.log_coefficient.clone()
+        before = sac.state()
         sac.update(batch(number))
+        after = sac.state()
         rests = number % policy_frequency != 0
-        assert torch.equal(sac.actor.parameters, before[0]) is rests
-        assert torch.equal(sac.log_coefficient, before[1]) is rests
+        for name in ("actor.0.weight", "log_coefficient"):
+            assert torch.equal(after[name], before[name]) is rests
+        assert not torch.equal(after["critics.0.0.weight"], before["critics.0.0.weight"])
         made = number // policy_frequency * policy_frequency
-        steps = {name: value.item() for name, value in sac.state().items() if name.endswith("steps")}
-        assert steps == {"adam.critics.steps": number, "adam.actor.steps": made, "adam.coefficient.steps": made}
+        steps = {name: value.item() for name, value in after.items() if name.endswith(".step")}
+        critics = {"adam.critics.0.step": number, "adam.critics.1.step": number}
+        assert steps == critics | {"adam.actor.step": made, "adam.log_coefficient.step": made}
 
 
 # what is drawn
@@ -328,8 +347,8 @@ def resumed(state: dict[str, Tensor], noise: Tensor, updates: int, policy_freque
     actor, critics = networks(seed=50)
     generator = torch.Generator()
     generator.set_state(noise)
-    bounds = torch.tensor(LOW), torch.tensor(HIGH)
-    sac = SAC(actor, critics, networks(seed=51)[1], *bounds, generator, policy_frequency=policy_frequency)
+    targets = networks(seed=51)[1]
+    sac = make_sac(actor, critics, targets, LOW, HIGH, generator, policy_frequency=policy_frequency)
     sac.restore(state, updates)
     return sac
 
@@ -337,7 +356,7 @@ def resumed(state: dict[str, Tensor], noise: Tensor, updates: int, policy_freque
 def went_on(sac: SAC) -> dict[str, Tensor]:
     for number in range(10, 14):
         sac.update(batch(number))
-    return {name: value.clone() for name, value in sac.state().items()}
+    return sac.state()
 
 
 @pytest.mark.parametrize("policy_frequency", [1, 2, 3])
@@ -346,7 +365,7 @@ def test_a_restored_agent_goes_on_to_the_bit(count: int, policy_frequency: int) 
     sac, _ = make_pair(policy_frequency=policy_frequency)
     for number in range(count):
         sac.update(batch(number))
-    state = {name: value.clone() for name, value in sac.state().items()}
+    state = sac.state()
     other = resumed(state, sac._generator.get_state(), count, policy_frequency)
     expected, found = went_on(sac), went_on(other)
     assert found.keys() == expected.keys()
@@ -360,7 +379,7 @@ def test_a_restored_agent_needs_all_of_its_state() -> None:
     sac, _ = make_pair()
     for number in range(3):
         sac.update(batch(number))
-    state = {name: value.clone() for name, value in sac.state().items()}
+    state = sac.state()
     noise = sac._generator.get_state()
     expected = went_on(sac)
 

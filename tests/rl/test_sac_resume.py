@@ -1,5 +1,6 @@
 """A run of SAC that was stopped, by whatever, goes on to the same end; and the comparison would notice otherwise."""
 
+import json
 import math
 import random
 import shutil
@@ -402,3 +403,20 @@ def test_a_checkpoint_of_another_run_is_refused_and_nothing_is_lost(tmp_path: Pa
     shutil.rmtree(tmp_path / "out" / runs[0].folder)
     shutil.copytree(tmp_path / "kept", tmp_path / "out" / runs[0].folder)
     assert train(runs[0], tmp_path / "out") == train(runs[0], tmp_path / "whole")
+
+
+@small
+def test_an_unfinished_run_of_an_older_version_is_set_aside_and_trained_anew(tmp_path: Path) -> None:
+    run = define("Hopper-v4")
+    train(run, tmp_path / "out", stop=after_chunks(3), checkpoint_seconds=-1)
+    folder = tmp_path / "out" / run.folder
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["engine"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    pieces = {path.name for path in folder.glob("*.safetensors")}
+    notes = notes_of(run, tmp_path / "out")
+    assert notes.messages("warning") == [
+        f"{folder} is a run of an older version: it starts anew; its files are in set-aside-1"
+    ]
+    assert {path.name for path in (folder / "set-aside-1").glob("*.safetensors")} == pieces
+    assert sac_outcome(run, tmp_path / "out") == train(run, tmp_path / "whole")

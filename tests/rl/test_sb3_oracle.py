@@ -1,7 +1,7 @@
 """Stable-Baselines3's SAC, with the same weights, batch and noise, has the same losses and gradients."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from adalin.engine import Net
 from adalin.rl._build import make_networks
 from adalin.rl._sac import SAC, Batch
 from adalin.runs import read_run
@@ -50,14 +51,17 @@ class Oracle(NamedTuple):
     targets: Tensor
 
 
-def run_networks() -> tuple[nn.Sequential, list[nn.Sequential], list[nn.Sequential]]:
+def run_agent() -> tuple[SAC, list[nn.Module]]:
+    """Our agent, whose targets are not their critics; and copies of its networks."""
     run = read_run({"benchmark": "sac-Nothing-v0", "method": "baseline", "seed": 0, "tasks": 2})
-    actor, critics, _ = make_networks(run, OBSERVATIONS, ACTIONS)
-    targets = copy.deepcopy(critics)
-    with torch.no_grad():
-        for parameter in (parameter for one in targets for parameter in one.parameters()):
-            parameter.add_(0.02 * torch.randn(parameter.shape))
-    return actor, critics, targets
+    nets, bound, generator = make_networks(run, OBSERVATIONS, ACTIONS), torch.ones(ACTIONS), torch.Generator()
+    settings: dict[str, Any] = {"gamma": GAMMA, "tau": TAU, "policy_lr": 0.0, "q_lr": 0.0, "policy_frequency": 1}
+    sac = SAC(*nets, -bound, bound, generator.manual_seed(7), **settings)
+    for target in sac.targets:
+        for value in target.params.values():
+            value.add_(0.02 * torch.randn(value.shape))
+    sac.log_coefficient.fill_(LOG_COEFFICIENT)
+    return sac, [copy.deepcopy(net.model) for net in (sac.actor, *sac.critics, *sac.targets)]
 
 
 def make_batch() -> Batch:
@@ -71,13 +75,13 @@ def flat(tensors: Any) -> Tensor:
 
 
 def ask_sb3(
-    nets: tuple[nn.Sequential, list[nn.Sequential], list[nn.Sequential]],
+    nets: list[nn.Module],
     data: Batch,
     noise: list[Tensor],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Oracle:
     """One of its own updates, of which only that of the targets is carried out; noise is for now and for later."""
-    actor, critics, targets = nets
+    actor, critics, targets = nets[0], nets[1:3], nets[3:]
     agent = sb3.SAC("MlpPolicy", Nothing(), gamma=GAMMA, tau=TAU, device="cpu", policy_kwargs={"net_arch": [256, 256]})
     agent.set_logger(sb3.common.logger.Logger(None, []))
 
@@ -122,25 +126,18 @@ def ask_sb3(
     return Oracle(losses, **seen, targets=flat(agent.critic_target.parameters()))
 
 
-def in_modules(networks: Any, vector: Tensor) -> Tensor:
-    """A vector like that of the parameters, in the order of the modules' parameters and without padding."""
-    networks.parameters.copy_(vector)
-    return flat(value for one in networks.write_modules() for value in one.parameters())
+def gradients(nets: Sequence[Net]) -> Tensor:
+    return flat(value for net in nets for value in net.grads.values())
 
 
 @pytest.fixture
 def comparison(monkeypatch: pytest.MonkeyPatch) -> tuple[SAC, Oracle, Oracle]:
     """Our agent after an update without any steps; theirs, with our noise for the actor and for the coefficient."""
-    nets, data = run_networks(), make_batch()
+    (sac, nets), data = run_agent(), make_batch()
     source = torch.Generator().manual_seed(7)
     after, now, again = (torch.randn(BATCH, ACTIONS, generator=source) for _ in range(3))
     theirs = [ask_sb3(nets, data, [first, after], monkeypatch) for first in (now, again)]
     monkeypatch.undo()
-    generator = torch.Generator().manual_seed(7)
-    settings: dict[str, Any] = {"gamma": GAMMA, "tau": TAU, "policy_lr": 0.0, "q_lr": 0.0, "policy_frequency": 1}
-    sac = SAC(*nets, -torch.ones(ACTIONS), torch.ones(ACTIONS), generator, **settings)
-    sac.targets.read_modules()
-    sac.log_coefficient.fill_(LOG_COEFFICIENT)
     sac.update(data)
     return sac, *theirs
 
@@ -149,7 +146,7 @@ def test_critics_have_twice_the_loss_of_sb3(comparison: tuple[SAC, Oracle, Oracl
     """Which has a factor of 0.5 that CleanRL has not."""
     sac, theirs, _ = comparison
     assert sac.errors.square().mean(1).sum().item() == pytest.approx(2 * theirs.losses["critic_loss"], rel=1e-5)
-    gradient = in_modules(sac.critics, sac.critics.gradient)
+    gradient = gradients(sac.critics)
     assert theirs.critics.norm() > 0.1
     torch.testing.assert_close(gradient, 2 * theirs.critics, **CLOSE)
 
@@ -158,7 +155,7 @@ def test_the_actor_has_the_loss_of_sb3(comparison: tuple[SAC, Oracle, Oracle]) -
     sac, theirs, _ = comparison
     assert sac.actor_loss is not None
     assert sac.actor_loss.item() == pytest.approx(theirs.losses["actor_loss"], rel=1e-5)
-    gradient = in_modules(sac.actor, sac.actor.gradient)
+    gradient = gradients([sac.actor])
     assert theirs.actor.norm() > 0.1
     torch.testing.assert_close(gradient, theirs.actor, **CLOSE)
 
@@ -166,7 +163,7 @@ def test_the_actor_has_the_loss_of_sb3(comparison: tuple[SAC, Oracle, Oracle]) -
 def test_the_coefficient_has_the_gradient_of_sb3(comparison: tuple[SAC, Oracle, Oracle]) -> None:
     """Which takes it of the logarithm instead of the coefficient itself."""
     sac, _, theirs = comparison
-    gradient = sac._adam_coefficient.state()["mean"] / (1 - 0.9)
+    gradient = sac.state()["adam.log_coefficient.exp_avg"] / (1 - 0.9)
     expected = theirs.coefficient * np.exp(LOG_COEFFICIENT)
     torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-5)
     assert theirs.losses["ent_coef_loss"] == pytest.approx(LOG_COEFFICIENT * theirs.coefficient.item(), rel=1e-5)
@@ -175,4 +172,4 @@ def test_the_coefficient_has_the_gradient_of_sb3(comparison: tuple[SAC, Oracle, 
 
 def test_targets_follow_as_in_sb3(comparison: tuple[SAC, Oracle, Oracle]) -> None:
     sac, theirs, _ = comparison
-    torch.testing.assert_close(in_modules(sac.targets, sac.targets.parameters.clone()), theirs.targets)
+    torch.testing.assert_close(flat(value for net in sac.targets for value in net.params.values()), theirs.targets)

@@ -2,31 +2,25 @@
 
 from adalin.engine._engine import Engine, choose_engine, make_net
 from adalin.engine._gram import Gram
-from adalin.engine._kernels import Kernel, has_kernel, make_kernel, padded, row_of_ones
 from adalin.engine._learner import Learner, Learning
 from adalin.engine._module_net import ModuleNet
+from adalin.engine._native_net import NativeNet
 from adalin.engine._net import Net, Steps, Update
 from adalin.engine._preset import PLAIN, Preset, presets
-from adalin.engine._products import library_for
 
 __all__ = [
     "PLAIN",
     "Engine",
     "Gram",
-    "Kernel",
     "Learner",
     "Learning",
     "ModuleNet",
+    "NativeNet",
     "Net",
     "Preset",
     "Steps",
     "Update",
     "choose_engine",
-    "has_kernel",
-    "library_for",
-    "make_kernel",
     "make_net",
-    "padded",
     "presets",
-    "row_of_ones",
 ]

@@ -14,7 +14,7 @@ from adalin.engine._module_net import ModuleNet
 from adalin.engine._net import Net, Steps, Update, clip_gradients
 from adalin.engine._preset import PLAIN, Preset
 from adalin.methods import Now, Rule, overrides
-from adalin.optim import SGD, Optimizer
+from adalin.optim import SGD, Optimizer, named_memory
 from adalin.streams import Task
 
 CALL_SECONDS = 0.1
@@ -139,7 +139,7 @@ class Learner:
         own = self.net.state()  # first: it may bring the parameters up to date
         state = {"steps": torch.tensor(self.steps)}
         state |= {NETWORK + name: value for name, value in {**self.net.params, **own}.items()}
-        state |= {OPTIMIZER + name: value for name, value in self._named_memory().items()}
+        state |= {OPTIMIZER + name: value for name, value in named_memory(self.net, self._memory).items()}
         state |= {BEST + name: value for name, value in self._best.items()}
         return {name: value.detach().to("cpu", copy=True).contiguous() for name, value in state.items()}
 
@@ -148,7 +148,7 @@ class Learner:
         """Go on from a state; `start_task` comes next, with the task that it was in, or the next one."""
         for name, value in self.net.params.items():
             value.copy_(state[NETWORK + name])
-        for name, value in self._named_memory().items():
+        for name, value in named_memory(self.net, self._memory).items():
             value.copy_(state[OPTIMIZER + name])
         self.steps = int(state["steps"])
         device = next(self.net.model.parameters()).device
@@ -207,14 +207,6 @@ class Learner:
         assert self._new_model is not None, "rules that start anew need new networks"
         self.net.model.load_state_dict(self._new_model(task).state_dict())
         self._memory = self._optimizer.init(self.net.parts)
-
-    def _named_memory(self) -> dict[str, Tensor]:
-        """The optimiser's memory by the names of the parameters, which are the same in every engine."""
-        named = {name: value for name, value in self._memory.items() if "." not in name}
-        for moment in dict.fromkeys(name.partition(".")[0] for name in self._memory if "." in name):
-            values = [self._memory[f"{moment}.{part.name}"] for part in self.net.parts]
-            named |= {f"{moment}.{name}": value for name, value in self.net.named(values).items()}
-        return named
 
     @torch.no_grad()
     def _validate(self) -> None:

@@ -78,6 +78,10 @@ class ModuleNet(Net):
         self._outputs = self._run(self._batch)
         return self._outputs.detach()
 
+    def predict(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            return self._run(x)
+
     def backward(self, grad: Tensor) -> None:
         own = torch.autograd.grad(
             self._outputs, list(self._parameters.values()), grad, retain_graph=True, materialize_grads=True

@@ -95,6 +95,10 @@ class Net(Network):
         """Outputs for a batch; `backward` may follow."""
 
     @abstractmethod
+    def predict(self, x: Tensor) -> Tensor:
+        """Outputs for a batch, without what gradients need; those of the last `forward` are no longer to be had."""
+
+    @abstractmethod
     def backward(self, grad: Tensor) -> None:
         """Put the gradients into `parts`, given that for the outputs of the last `forward`."""
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from adalin.structure import Part
+from adalin.structure import Network, Part
 
 
 def zeros(name: str, parts: Sequence[Part]) -> dict[str, Tensor]:
@@ -27,3 +27,12 @@ def decayed(parts: Sequence[Part], weight_decay: float) -> list[Tensor]:
     scaled = torch._foreach_mul([part.value for part in parts], factors)
     torch._foreach_add_(scaled, grads)
     return list(scaled)
+
+
+def named_memory(network: Network, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """An optimiser's memory of a network by the names of the parameters, which are the same in every engine."""
+    named = {name: value for name, value in state.items() if "." not in name}
+    for moment in dict.fromkeys(name.partition(".")[0] for name in state if "." in name):
+        values = moments(moment, network.parts, state)
+        named |= {f"{moment}.{name}": value for name, value in network.named(values).items()}
+    return named

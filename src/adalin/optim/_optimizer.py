@@ -2,12 +2,16 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
+from adalin import native
+from adalin.native import Pass
 from adalin.optim._schedule import SCHEDULES
 from adalin.structure import Part
 
@@ -65,6 +69,25 @@ class Optimizer(ABC):
     def step(self, parts: Sequence[Part], state: Mapping[str, Tensor], lr: float) -> None:
         """One step with the gradients in `parts`, in place."""
 
+    def native(self, state: Mapping[str, Tensor], parts: Sequence[Part], lr: float) -> Pass | None:
+        """The step as one native pass over flat parts; None where an optimiser has no such form."""
+        return None
+
+    def prepare(self, state: Mapping[str, Tensor], parts: Sequence[Part], lr: float) -> Callable[[], None]:
+        """The step as a function, for those who make it often: one native pass where parts are flat and kernels there."""
+        kernels = native.library()
+        own = self.native(state, parts, lr) if kernels is not None and are_flat(parts) else None
+        if own is None or kernels is None:
+            return partial(self.step, parts, state, lr)
+        return own.ready(kernels)
+
     def _check(self, option: str, is_fine: bool, what: str) -> None:
         if not is_fine:
             raise ValueError(f"option {option} of {self.name} must be {what}, not {getattr(self, option)}")
+
+
+def are_flat(parts: Sequence[Part]) -> bool:
+    """Whether parts are such as native passes take: float32 on the CPU, of whole steps of 16."""
+    values = [part.value for part in parts]
+    is_right = [value.is_cpu and value.is_contiguous() and value.dtype is torch.float32 for value in values]
+    return all(is_right) and all(native.padded(value.numel()) == value.numel() for value in values)

@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from adalin._seeds import seeded
+from adalin.engine import Engine, Net, choose_engine, make_net
 from adalin.models import make_model
 from adalin.rl._environment import transition_size
 from adalin.runs import Run
@@ -31,25 +32,24 @@ def buffer_bytes(run: SACRun) -> int:
     return kept_transitions(run) * 4 * transition_size(environment_of(run))
 
 
-def make_networks(
-    run: SACRun, observation: int, action: int
-) -> tuple[nn.Sequential, list[nn.Sequential], list[nn.Sequential]]:
-    """Actor, critics and targets, newly initialised from the run's seed."""
+def make_networks(run: SACRun, observation: int, action: int) -> tuple[Net, list[Net], list[Net]]:
+    """Actor, critics and targets on their engines, newly initialised from the run's seed."""
     with seeded(run.seed, "init"):
         actor = _network(run, observation, 2 * action)
         critics = [_network(run, observation + action, 1) for _ in range(2)]
-    # Whose first weights are those of the critics.
-    return actor, critics, [_network(run, observation + action, 1) for _ in range(2)]
+    targets = [_network(run, observation + action, 1) for _ in range(2)]  # SAC makes them copies of the critics
+    return make_net(actor), [make_net(one) for one in critics], [make_net(one) for one in targets]
 
 
-def check_network(run: SACRun) -> None:
-    """Raises ValueError if the networks cannot have the method's activation."""
+def check_network(run: SACRun) -> Engine:
+    """The engine of a run's networks; raises ValueError if they cannot have the method's activation."""
     with seeded(run.seed, "init"):
         network, x = _network(run, 1, 1), torch.linspace(-3, 3, 32)[:, None]
         with torch.no_grad():
             is_repeatable = torch.allclose(network(x), network(x), rtol=0, atol=0, equal_nan=True)
     if not is_repeatable or next(network.buffers(), None) is not None:
         raise ValueError(f"SAC saves parameters only, and {run.method} draws random numbers or has buffers")
+    return choose_engine(network)
 
 
 def _network(run: SACRun, inputs: int, outputs: int) -> nn.Sequential:

@@ -67,9 +67,8 @@ class SoftActorCritic(Kind[SACSettings]):
             )
         runs = [_make(PREFIX + env, method, seed, settings) for method in methods for seed in seeds]
         check_different(runs)
-        for run in runs[:: len(seeds)]:  # one of each method
-            check_network(run)
-        return Comparison(runs)
+        engines = {run.method: str(check_network(run)) for run in runs[:: len(seeds)]}
+        return Comparison(runs, engines=engines)
 
     def example(self, benchmark: str, method: str, seed: int, **chosen: Any) -> SACRun:
         return _make(benchmark, method, seed, SACSettings(**SACSettings.given(chosen)))
@@ -112,7 +111,8 @@ class SoftActorCritic(Kind[SACSettings]):
             message = f"{run.folder} is a run with {wanted}, and here is {installed}: install the former"
             session.emit(Problem(run, message))
             return
-        with session.opened(run, sac_manifest(run, threads=torch.get_num_threads())) as folder:
+        manifest = sac_manifest(run, check_network(run), threads=torch.get_num_threads())
+        with session.opened(run, manifest) as folder:
             if folder is not None:
                 train_agent(run, folder, session)
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from adalin._seeds import generator
+from adalin.engine import Engine, Net
 from adalin.metrics import Probe, measure
 from adalin.rl._build import SACRun, buffer_bytes, environment_of, kept_transitions, make_networks
 from adalin.rl._environment import Environment
@@ -49,10 +50,11 @@ PROTOCOL = {
 }
 
 
-def sac_manifest(run: SACRun, *, threads: int) -> dict[str, Any]:
+def sac_manifest(run: SACRun, engine: Engine, *, threads: int) -> dict[str, Any]:
     """Where and with what a run is made."""
     simulator = dict(part.split() for part in (run.settings.simulator or "").split(", ") if part)
-    return {"tasks": run.tasks, "data": None, "protocol": PROTOCOL, **made_with(threads=threads, versions=simulator)}
+    made = made_with(threads=threads, versions=simulator)
+    return {"tasks": run.tasks, "data": None, "engine": engine.numbers, "protocol": PROTOCOL, **made}
 
 
 @dataclass
@@ -235,10 +237,10 @@ class AgentLoop:
         seen = {
             "critic_loss": sac.errors.square().mean(1).sum().item(),
             "q_value": sac.values.mean().item(),
-            "critic_gradient_norm": sac.critics.gradient.norm().item(),
+            "critic_gradient_norm": _gradient_norm(*sac.critics),
         }
         if sac.actor_loss is not None:
-            seen |= {"actor_loss": sac.actor_loss.item(), "actor_gradient_norm": sac.actor.gradient.norm().item()}
+            seen |= {"actor_loss": sac.actor_loss.item(), "actor_gradient_norm": _gradient_norm(sac.actor)}
             sac.actor_loss = None  # so that none is seen twice, nor is there one to be saved
         for name, value in (seen | {"entropy_coefficient": sac.coefficient}).items():
             self._period.sums[name] = self._period.sums.get(name, 0.0) + value
@@ -268,8 +270,8 @@ class AgentLoop:
 
     def _measure(self) -> dict[str, Any]:
         sac, pairs = self._agent.sac, self._agent.buffer.spread_pairs(PROBE_TRANSITIONS)
-        actor = measure(Probe(sac.actor.write_modules()[0], pairs[:, : self._environment.observations]), METRICS)
-        first, second = (measure(Probe(critic, pairs), METRICS) for critic in sac.critics.write_modules())
+        actor = measure(Probe(sac.actor.model, pairs[:, : self._environment.observations]), METRICS)
+        first, second = (measure(Probe(critic.model, pairs), METRICS) for critic in sac.critics)
         row = {f"actor_{name}": value for name, value in actor.items()}
         return row | {f"critic_{name}": _both(first[name], second[name]) for name in METRICS}
 
@@ -302,6 +304,10 @@ class AgentLoop:
         self._task, self._step = position["task"], position["step"]
         self._reported = self._step
         self._period = Period(**position["period"])
+
+
+def _gradient_norm(*nets: Net) -> float:
+    return math.hypot(*(part.grad.norm().item() for net in nets for part in net.parts))
 
 
 def _both(first: Any, second: Any) -> Any:

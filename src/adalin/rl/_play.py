@@ -29,6 +29,8 @@ def play(run: SACRun, folder: RunFolder) -> Episode:
     checkpoint = folder.load(lambda message: None)
     if checkpoint is None or not checkpoint.tensors:
         raise ValueError(f"{folder.path} has no agent to show: it was not trained there")
+    if "actor" in checkpoint.tensors:
+        raise ValueError(f"{folder.path} has an agent of an older version, which cannot be shown: train it anew")
     size = {}
     if is_mujoco(environment_of(run)):
         os.environ.setdefault("MUJOCO_GL", "egl")  # read when MuJoCo draws for the first time

@@ -1,24 +1,29 @@
 """Soft Actor-Critic (Haarnoja et al. 2018) with CleanRL's defaults and order of updates.
 
-Gradients are written out, see `_networks`; what autograd would give is what the tests compare them with.
+Networks compute their own gradients. Those of the losses and of the policy's samples are written out; what autograd
+would give is what the tests compare them with.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
-from torch.optim.adam import adam
+from torch import Tensor
 
-from adalin.rl._networks import MLPs
+from adalin.engine import Net
+from adalin.native import aligned_zeros, padded
+from adalin.optim import Adam, named_memory
+from adalin.structure import Part
 
-LOG_STD_MIDDLE, LOG_STD_HALF_RANGE = -1.5, 3.5
+LOG_STD_MIDDLE, LOG_STD_HALF_RANGE = torch.tensor(-1.5), 3.5
 """log std is between -5 and 2."""
 EPSILON = 1e-6
 """Keeps the logarithm finite where an action is at its bound."""
+ADAM = Adam()
 
 Action = NDArray[np.float32]
 
@@ -36,8 +41,7 @@ class Batch:
     next_observations: Tensor
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """Actions drawn from the policy, with what their gradients need."""
 
     actions: Tensor
@@ -59,15 +63,16 @@ class SAC:
     Args:
         actor: observations -> means and raw log standard deviations of the actions, side by side.
         critics: two networks, (observations, actions) -> value.
+        targets: two more of the same form, which become copies of them.
         low, high: bounds of the actions.
         generator: where all noise comes from.
     """
 
     def __init__(
         self,
-        actor: nn.Sequential,
-        critics: Sequence[nn.Sequential],
-        targets: Sequence[nn.Sequential],
+        actor: Net,
+        critics: Sequence[Net],
+        targets: Sequence[Net],
         low: Tensor,
         high: Tensor,
         generator: torch.Generator,
@@ -78,69 +83,84 @@ class SAC:
         q_lr: float = 1e-3,
         policy_frequency: int = 2,
     ) -> None:
-        self.actor, self.critics, self.targets = MLPs([actor]), MLPs(critics), MLPs(targets)
-        self.targets.parameters.copy_(self.critics.parameters)
+        self.actor, self.critics, self.targets = actor, critics, targets
         self._scale, self._bias = (high - low) / 2, (high + low) / 2
         self._generator = generator
         self._gamma, self._tau, self._policy_frequency = gamma, tau, policy_frequency
         self._target_entropy = -float(len(low))
-        self.log_coefficient = torch.zeros(1)
+        value, grad = (aligned_zeros(padded(1), low.dtype) for _ in range(2))
+        self.log_coefficient = value[:1]
+        self._coefficient = Part("log_coefficient", value, grad, is_weight=True)
+        self._adam_actor = Learned(actor.parts, policy_lr)
+        self._adam_critics = [Learned(critic.parts, q_lr) for critic in critics]
+        self._adam_coefficient = Learned([self._coefficient], q_lr)
         self.updates = 0
         self.values = self.errors = torch.full((2, 1, 1), math.nan)
         """Of the last update: what the critics said, and how far it was from what they should have said."""
         self.actor_loss: Tensor | None = None
         """Of the actor's last update, until somebody who has seen it takes it away."""
-        self._adam_critics = Adam(self.critics.parameters, q_lr)
-        self._adam_actor = Adam(self.actor.parameters, policy_lr)
-        self._adam_coefficient = Adam(self.log_coefficient, q_lr)
+        self._targets_follow(1.0)
 
-    @torch.no_grad()
     def act(self, observation: NDArray[np.floating], *, deterministic: bool = False) -> Action:
         """One action for one observation."""
-        outputs = self.actor.forward(torch.as_tensor(observation, dtype=torch.float32)[None, None])[0]
+        outputs = self.actor.predict(torch.as_tensor(observation, dtype=self._scale.dtype)[None])
         if deterministic:
             mean, _ = outputs.chunk(2, 1)
-            return (mean.tanh() * self._scale + self._bias)[0].numpy()
-        return self._sample(outputs).actions[0].numpy()
+            actions = mean.tanh() * self._scale + self._bias
+        else:
+            actions = self._sample(outputs).actions
+        return actions[0].float().numpy()
 
-    @torch.no_grad()
     def update(self, batch: Batch) -> None:
         """One step of the critics; every `policy_frequency` updates as many of the actor and the coefficient."""
         self.updates += 1
         self._update_critics(batch)
         if self.updates % self._policy_frequency == 0:
             self._update_actor(batch)
-        self.targets.parameters.lerp_(self.critics.parameters, self._tau)
+        self._targets_follow(self._tau)
 
     def _update_critics(self, batch: Batch) -> None:
         """Minimise the mean over the batch of (Q - y)^2, y = r + gamma (1 - terminated) (min Q' - alpha log pi)."""
-        after = self._sample(self.actor.forward(batch.next_observations[None])[0])
+        after = self._sample(self.actor.predict(batch.next_observations))
         pairs = torch.cat((batch.next_observations, after.actions), 1)
-        value = self.targets.forward(pairs[None]).amin(0).sub_(after.log_prob, alpha=self.coefficient)
+        value = torch.minimum(*(target.predict(pairs) for target in self.targets))
+        value = value.sub_(after.log_prob, alpha=self.coefficient)
         wanted = torch.addcmul(batch.rewards, 1 - batch.terminated, value, value=self._gamma)
-        self.values = self.critics.forward(batch.pairs[None]).clone()
+        self.values = torch.stack([critic.forward(batch.pairs) for critic in self.critics])
         self.errors = self.values - wanted
-        self.critics.backward(self.errors * (2 / len(wanted)))
-        self._adam_critics.step(self.critics.gradient)
+        gradients = self.errors * (2 / len(wanted))
+        for critic, adam, gradient in zip(self.critics, self._adam_critics, gradients, strict=True):
+            critic.backward(gradient)
+            adam.step()
 
     def _update_actor(self, batch: Batch) -> None:
         """Minimise the mean of alpha log pi(a|s) - min Q(s, a), then bring the entropy nearer to its target."""
         size, actions = len(batch.pairs), len(self._scale)
         observations = batch.pairs[:, :-actions]
-        outputs = self.actor.forward(observations[None])[0]
+        outputs = self.actor.forward(observations)
         for _ in range(self._policy_frequency):
             sample = self._sample(outputs)
-            values = self.critics.forward(torch.cat((observations, sample.actions), 1)[None])
+            pairs = torch.cat((observations, sample.actions), 1)
+            values = torch.stack([critic.forward(pairs) for critic in self.critics])
             least = values.amin(0)
             self.actor_loss = (self.coefficient * sample.log_prob - least).mean()
-            for_values = (values == least) / (-size * (values == least).sum(0))  # of -mean(min Q); equals share it
-            for_actions = self.critics.input_gradient(for_values, last=actions).sum(0)
-            self.actor.backward(self._sample_gradient(sample, for_actions)[None])
-            self._adam_actor.step(self.actor.gradient)
+            is_least = values == least
+            for_values = is_least / (is_least.sum(0) * -size)  # of -mean(min Q); equals share it
+            for_pairs = [net.input_gradient(grad) for net, grad in zip(self.critics, for_values, strict=True)]
+            for_actions = torch.add(*for_pairs)[:, -actions:]
+            self.actor.backward(self._sample_gradient(sample, for_actions))
+            self._adam_actor.step()
             # The same outputs serve the coefficient here and the actor in the next round: its weights are the same.
-            outputs = self.actor.forward(observations[None])[0]
+            outputs = self.actor.forward(observations)
             surplus = self._sample(outputs).log_prob.mean() + self._target_entropy
-            self._adam_coefficient.step(-self.log_coefficient.exp() * surplus)
+            self._coefficient.grad[0] = -self.log_coefficient.exp() * surplus
+            self._adam_coefficient.step()
+
+    def _targets_follow(self, share: float) -> None:
+        """Bring the targets nearer to their critics."""
+        for target, critic in zip(self.targets, self.critics, strict=True):
+            values, wanted = ([part.value for part in net.parts] for net in (target, critic))
+            torch._foreach_lerp_(values, wanted, share)
 
     @property
     def coefficient(self) -> float:
@@ -149,9 +169,9 @@ class SAC:
 
     def _sample(self, outputs: Tensor) -> Sample:
         """a = scale tanh(mean + std noise) + bias and its log probability."""
-        mean, raw = outputs.chunk(2, 1)
+        mean, raw = (half.contiguous() for half in outputs.chunk(2, 1))  # elementwise operations want them dense
         squashed_log_std = raw.tanh()
-        log_std = squashed_log_std * LOG_STD_HALF_RANGE + LOG_STD_MIDDLE
+        log_std = torch.add(LOG_STD_MIDDLE, squashed_log_std, alpha=LOG_STD_HALF_RANGE)
         std = log_std.exp()
         noise = torch.randn(mean.shape, generator=self._generator)
         squashed = torch.addcmul(mean, std, noise).tanh_()
@@ -176,48 +196,41 @@ class SAC:
         return torch.cat((for_drawn, for_raw), 1)
 
     def state(self) -> dict[str, Tensor]:
-        """All that changes while it learns; the tensors are its own, not copies."""
-        adams = {"critics": self._adam_critics, "actor": self._adam_actor, "coefficient": self._adam_coefficient}
-        tensors = {f"adam.{name}.{part}": value for name, one in adams.items() for part, value in one.state().items()}
-        return tensors | {
-            "actor": self.actor.parameters,
-            "critics": self.critics.parameters,
-            "targets": self.targets.parameters,
-            "log_coefficient": self.log_coefficient,
-        }
+        """Copies of all that changes while it learns, by names that no engine changes."""
+        return {name: value.clone(memory_format=torch.contiguous_format) for name, value in self._numbers()}
 
-    def restore(self, state: dict[str, Tensor], updates: int) -> None:
+    def restore(self, state: Mapping[str, Tensor], updates: int) -> None:
         """Go on from what `state` gave after so many updates."""
-        for name, value in self.state().items():
+        for name, value in self._numbers():
             value.copy_(state[name])
         self.updates = updates
 
+    def _numbers(self) -> Iterator[tuple[str, Tensor]]:
+        """The tensors themselves, with their names."""
+        yield from _named("actor", self.actor, self._adam_actor)
+        for number, (critic, adam) in enumerate(zip(self.critics, self._adam_critics, strict=True)):
+            yield from _named(f"critics.{number}", critic, adam)
+        for number, target in enumerate(self.targets):
+            yield from _named(f"targets.{number}", target)
+        yield "log_coefficient", self.log_coefficient
+        memory = self._adam_coefficient.memory
+        yield "adam.log_coefficient.step", memory["step"]
+        for moment in ("exp_avg", "exp_avg_sq"):
+            yield f"adam.log_coefficient.{moment}", memory[f"{moment}.log_coefficient"][:1]
 
-class Adam:
-    """torch's fused Adam on one vector."""
 
-    def __init__(self, parameters: Tensor, lr: float) -> None:
-        self._parameters, self._lr = parameters, lr
-        self._mean, self._square = torch.zeros_like(parameters), torch.zeros_like(parameters)
-        self._steps = torch.zeros(())
+class Learned:
+    """What Adam moves, and its memory of that."""
 
-    def step(self, gradient: Tensor) -> None:
-        adam(
-            [self._parameters],
-            [gradient],
-            [self._mean],
-            [self._square],
-            [],
-            [self._steps],
-            fused=True,
-            amsgrad=False,
-            beta1=0.9,
-            beta2=0.999,
-            lr=self._lr,
-            weight_decay=0.0,
-            eps=1e-8,
-            maximize=False,
-        )
+    def __init__(self, parts: Sequence[Part], lr: float) -> None:
+        self.memory = ADAM.init(parts)
+        self.step = ADAM.prepare(self.memory, parts, lr)
 
-    def state(self) -> dict[str, Tensor]:
-        return {"mean": self._mean, "square": self._square, "steps": self._steps}
+
+def _named(name: str, net: Net, adam: Learned | None = None) -> Iterator[tuple[str, Tensor]]:
+    """A network's parameters, and what Adam remembers of them."""
+    for own, value in net.params.items():
+        yield f"{name}.{own}", value
+    if adam is not None:
+        for own, value in named_memory(net, adam.memory).items():
+            yield f"adam.{name}.{own}", value
