@@ -31,7 +31,7 @@ def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"workers": None}, "^workers must be a whole number of at least 1, not None$"),
         ({"seeds": [0.5]}, "^seed must be a whole number of at least 0, not 0.5$"),
         ({"seeds": 3}, "^seeds are a list, not 3$"),
-        ({"seeds": iter([3])}, "^seeds are a list, not <list_iterator"),
+        pytest.param({"seeds": iter([3])}, "^seeds are a list, not <list_iterator", id="an iterator"),
         ({"methods": None}, "^methods are a list, not None$"),
         ({"methods": [5]}, r"^a method is a text such as 'adalin\+l2', not 5$"),
         ({"benchmark": None}, "^a benchmark is given by its name, not as None$"),
