@@ -19,8 +19,8 @@ CLASSES = {"v4": "FMA", "v3": "FMA", "base": "base"}
 class NativeEngine(Protocol):
     """What is asked of the native engine."""
 
-    def refusal(self, model: nn.Module) -> str | None:
-        """Why it cannot compute a network, as the rest of a sentence; None if it can."""
+    def refusal(self, model: nn.Module) -> str:
+        """Why it cannot compute a network, as the end of a sentence; empty if it can."""
 
     def __call__(self, model: nn.Module) -> Net:
         """The network, on native kernels."""
@@ -59,7 +59,7 @@ def choose_engine(model: nn.Module, *, preset: Preset = PLAIN, precision: str = 
     if precision != "float32":
         return Engine("module", f"its precision is {precision}")
     refusal = NATIVE.refusal(model)
-    return Engine("native") if refusal is None else Engine("module", refusal)
+    return Engine("module", refusal) if refusal else Engine("native")
 
 
 def make_net(
