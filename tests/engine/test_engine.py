@@ -5,41 +5,30 @@ from torch import nn
 
 from adalin import native
 from adalin._hardware import Hardware
-from adalin.engine import ModuleNet, Preset, _engine, choose_engine, make_net, presets
+from adalin.engine import ModuleNet, NativeNet, Preset, choose_engine, make_net, presets
 from adalin.methods import Activation
 from adalin.models import mlp
 
 
-class Native(ModuleNet):
-    """Stands for the native engine, which can compute what has no convolutions."""
-
-    engine = "native"
-
-    @staticmethod
-    def refusal(model: nn.Module) -> str | None:
-        return "it has convolutions" if any(isinstance(part, nn.Conv2d) for part in model.modules()) else None
-
-
-@pytest.fixture(autouse=True)
-def _native_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_engine, "NATIVE", Native)
-    monkeypatch.setattr(native, "isa", lambda: "v3")
+with_kernels = pytest.mark.skipif(native.isa() is None, reason="there are no native kernels here")
 
 
 def network() -> nn.Module:
     return mlp(4, 2, Activation())
 
 
+@with_kernels
 def test_a_network_is_computed_natively_where_that_is_possible() -> None:
     assert str(choose_engine(network())) == "native kernels"
     net = make_net(network(), hardware=Hardware(compile=True))
-    assert type(net) is Native
+    assert type(net) is NativeNet
 
 
+@with_kernels
 @pytest.mark.parametrize(
     ("model", "options", "reason"),
     [
-        (nn.Conv2d(1, 1, 1), {}, "it has convolutions"),
+        (nn.Bilinear(2, 2, 2), {}, "it is no nn.Sequential"),
         (network(), {"precision": "bfloat16"}, "its precision is bfloat16"),
         (network(), {"preset": presets.get("dohare2024")}, "preset dohare2024 changes images or outputs"),
     ],
@@ -50,6 +39,7 @@ def test_any_other_is_computed_by_pytorch_and_the_reason_is_told(model, options,
     assert type(make_net(model, **options)) is ModuleNet
 
 
+@with_kernels
 def test_a_preset_that_only_chooses_an_optimiser_and_drops_is_native() -> None:
     assert choose_engine(network(), preset=Preset(name="mine", summary="", drops=((3, 0.1),))).name == "native"
 

@@ -2,7 +2,6 @@
 
 import platform
 from dataclasses import dataclass
-from typing import Protocol
 
 from torch import nn
 
@@ -15,20 +14,6 @@ from adalin.engine._preset import PLAIN, Preset
 
 CLASSES = {"v4": "FMA", "v3": "FMA", "base": "base"}
 """Kernels by their instruction set: those of a class give the same bits."""
-
-
-class NativeEngine(Protocol):
-    """What is asked of the native engine."""
-
-    def refusal(self, model: nn.Module) -> str:
-        """Why it cannot compute a network, as the rest of a sentence; empty if it can."""
-
-    def __call__(self, model: nn.Module) -> Net:
-        """The network, on native kernels."""
-
-
-NATIVE: NativeEngine | None = NativeNet
-"""The native engine, if there is one."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +38,13 @@ class Engine:
 
 def choose_engine(model: nn.Module, *, preset: Preset = PLAIN, precision: str = "float32") -> Engine:
     """The engine that a network gets: the native one wherever it can."""
-    if NATIVE is None or native.isa() is None:
+    if native.isa() is None:
         return Engine("module", "there are no native kernels for networks here")
     if preset.changes_batches:
         return Engine("module", f"preset {preset.name} changes images or outputs")
     if precision != "float32":
         return Engine("module", f"its precision is {precision}")
-    refusal = NATIVE.refusal(model)
+    refusal = NativeNet.refusal(model)
     return Engine("module", refusal) if refusal else Engine("native")
 
 
@@ -73,7 +58,6 @@ def make_net(
 ) -> Net:
     """The network on its engine. Native ones stay on the CPU, where they are fastest."""
     if choose_engine(model, preset=preset, precision=precision).name == "native":
-        assert NATIVE is not None
-        return NATIVE(model)
+        return NativeNet(model)
     augmented, only_seen = preset.augmented, preset.only_seen
     return ModuleNet(model, hardware, seed=seed, precision=precision, augmented=augmented, only_seen=only_seen)
