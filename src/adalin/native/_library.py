@@ -19,6 +19,8 @@ SIGNATURES = {
     "adalin_backward": [_pointer] * 6 + [_integer] * 4,
     "adalin_points": [_pointer] * 5 + [_integer],
     "adalin_gate": [ctypes.c_int, _pointer, _pointer, _integer],
+    "adalin_conv_forward": [_pointer] * 3 + [_integer] + [_pointer] * 7,
+    "adalin_conv_backward": [_pointer] * 3 + [_integer] + [_pointer] * 5 + [_integer] + [_pointer] * 5,
 }
 
 
