@@ -3,7 +3,9 @@
 from adalin.engine._gram import Gram
 from adalin.engine._kernels import Kernel, has_kernel, make_kernel, padded, row_of_ones
 from adalin.engine._mlp_stack import MLPStack
+from adalin.engine._module_net import ModuleNet
 from adalin.engine._module_stack import ModuleStack
+from adalin.engine._net import Net, Steps, Update
 from adalin.engine._preset import PLAIN, Preset, presets
 from adalin.engine._products import library_for
 from adalin.engine._stack import NetworkSpec, Stack
@@ -13,10 +15,14 @@ __all__ = [
     "Gram",
     "Kernel",
     "MLPStack",
+    "ModuleNet",
     "ModuleStack",
+    "Net",
     "NetworkSpec",
     "Preset",
     "Stack",
+    "Steps",
+    "Update",
     "has_kernel",
     "library_for",
     "make_kernel",

@@ -29,6 +29,11 @@ class Steps:
         return len(self.correct)
 
     @classmethod
+    def none(cls) -> "Steps":
+        """No step: the first one's outputs were not finite."""
+        return cls(torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.float64), diverged=True)
+
+    @classmethod
     def joined(cls, parts: "Sequence[Steps]") -> "Steps":
         """Steps that were made one part after the other."""
         correct, losses = ([getattr(part, name) for part in parts] for name in ("correct", "losses"))
@@ -47,9 +52,13 @@ class Update:
     """Learning rate of these steps."""
     shrink: float = 1.0
     """Number that all weights but alphas and norms are multiplied with before the optimiser's step, as L2 does it."""
+    clip: float | None = None
+    """Largest norm of the gradient; a larger one is scaled down to it."""
 
     def __call__(self, net: "Net") -> None:
         """Do it, with gradients in place."""
+        if self.clip is not None:
+            clip_gradients([part.grad for part in net.parts], self.clip)
         if self.shrink != 1.0:
             for part in net.parts:
                 if part.is_weight:
@@ -109,4 +118,10 @@ class Net(Network):
 
     @abstractmethod
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `state` gave, after the parameters have been written."""
+        """Go on from what `state` gave, after the parameters have been written; inside a task, after `start_task`."""
+
+
+def clip_gradients(grads: list[Tensor], norm: float) -> None:
+    """Scale gradients down to a norm, as torch.nn.utils.clip_grad_norm_ does it."""
+    total = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))
+    torch._foreach_mul_(grads, (norm / (total + 1e-6)).clamp(max=1.0))

@@ -7,11 +7,7 @@ namespace {
 // A gate as a function of room = 1 - |slope| / L: exactly 0 where the slope is steepest and 1 where it is flat.
 INLINE V gate_value(V room, Gate gate) {
   switch (gate) {
-    case Gate::COSINE: {  // cos(pi/2 r) = sin(pi/2 room)
-      V w = room * room;
-      V y = room * polynomial(w, {1.57079631845f, -0.6459637106f, 0.0796896789479f, -0.00467376661251f, 0.000151485130781f});
-      return positive_at_most(y, adalin_bounds.one);
-    }
+    case Gate::COSINE: return positive_at_most(sin_of_quarters(room), adalin_bounds.one);  // cos(pi/2 r), r = 1 - room
     case Gate::LINEAR: return room;
     case Gate::QUADRATIC: return room * (2.f - room);
     default: return all(1.f);
@@ -38,7 +34,7 @@ template <class B> struct AdaLin {
 struct PRelu {
   static constexpr bool any_x = true;
   static INLINE V forward(V x, V alpha, const Settings&) {
-    V left = (x < -__FLT_MAX__) & (alpha == 0.f) ? V{} : x * alpha;
+    V left = (x < -std::numeric_limits<Real>::max()) & (alpha == 0.f) ? V{} : x * alpha;
     return x > 0.f ? x : left;
   }
   static INLINE V backward(V x, V alpha, V grad, const Settings&, V& to_alpha) {

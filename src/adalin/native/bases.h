@@ -4,7 +4,11 @@
 //
 // for any finite x. The order is that of Base, which _layer.py repeats.
 #pragma once
+#ifdef ADALIN_DOUBLE
+#include "functions_double.h"
+#else
 #include "functions.h"
+#endif
 
 namespace {
 
@@ -18,8 +22,8 @@ enum class Gate : int32_t { COSINE, LINEAR, QUADRATIC, NONE };
 struct Settings {
   Base base;
   Gate gate;
-  float inverse;  // 1 / L, rounded so that L * (1 / L) is not below 1
-  float a, b, c;  // the base's own numbers
+  Real inverse;  // 1 / L, rounded so that L * (1 / L) is not below 1
+  Real a, b, c;  // the base's own numbers
 };
 
 struct Point {
@@ -141,8 +145,8 @@ struct Softsign {
 
 struct Hardswish {
   static INLINE Point at(V x, const Settings& s) {
-    V y = x * (at_most(at_least_zero(x + 3.f), 6.f) * (1.f / 6.f));
-    V slope = x * (1.f / 3.f) + 0.5f;
+    V y = x * (at_most(at_least_zero(x + 3.f), 6.f) * (Real(1) / 6));
+    V slope = x * (Real(1) / 3) + 0.5f;
     slope = x >= 3.f ? all(1.f) : x <= -3.f ? V{} : slope;
     return point(y, slope, s);
   }

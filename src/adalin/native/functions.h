@@ -74,6 +74,11 @@ INLINE Normal normal(V x) {
   return {units * mills, units * (UNIT * 0.398942280401432678f)};
 }
 
+INLINE V sin_of_quarters(V x) {  // sin(pi/2 x) for 0 <= x <= 1
+  V w = x * x;
+  return x * polynomial(w, {1.57079631845f, -0.6459637106f, 0.0796896789479f, -0.00467376661251f, 0.000151485130781f});
+}
+
 struct SinCos { V sin, cos; };
 
 INLINE SinCos sin_cos(V x) {

@@ -8,4 +8,4 @@ EXPORTED const char* adalin_sources() { return ADALIN_SOURCES; }
 EXPORTED int adalin_lanes() { return LANES; }
 EXPORTED int adalin_has_threads() { return has_threads(); }
 
-const Bounds adalin_bounds = {0.f, 1.f, 110.f, 14.5f};
+const Bounds adalin_bounds = {0, 1, 110, 14.5};

@@ -1,5 +1,6 @@
 """What an optimiser is: options, a memory of named tensors, and a step on all numbers of a network."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,6 +8,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from adalin._registry import Registry
+from adalin.optim._schedule import SCHEDULES
 from adalin.structure import Part
 
 State = dict[str, Tensor]
@@ -26,6 +29,30 @@ class Optimizer(ABC):
     """One line about it."""
     paper: ClassVar[str] = ""
     """Paper that it comes from."""
+    usual_lr: ClassVar[float | None] = 1e-3
+    """Learning rate where neither the method nor the run has one; None for the benchmark's."""
+
+    lr: float | None = None
+    """Learning rate; None for the run's."""
+    weight_decay: float = 0.0
+    """Strength of the decay of weights and biases."""
+    schedule: str = "constant"
+    """Name of the schedule that the learning rate follows within each task."""
+
+    def __post_init__(self) -> None:
+        if self.lr is not None:
+            self._check("lr", 0 <= self.lr < math.inf, "a number >= 0")
+        self._check("weight_decay", 0 <= self.weight_decay < math.inf, "a number >= 0")
+        SCHEDULES.get(self.schedule)
+
+    @property
+    def decays_in_gradient(self) -> bool:
+        """Whether its weight decay is that of an L2 term in the loss."""
+        return True
+
+    def lr_factor(self, epoch: int, epochs: int) -> float:
+        """What the learning rate is multiplied with in an epoch of a task."""
+        return SCHEDULES.get(self.schedule)(epoch / epochs)
 
     @abstractmethod
     def init(self, parts: Sequence[Part]) -> State:
@@ -34,3 +61,11 @@ class Optimizer(ABC):
     @abstractmethod
     def step(self, parts: Sequence[Part], state: Mapping[str, Tensor], lr: float) -> None:
         """One step with the gradients in `parts`, in place."""
+
+    def _check(self, option: str, is_fine: bool, what: str) -> None:
+        if not is_fine:
+            raise ValueError(f"option {option} of {self.name} must be {what}, not {getattr(self, option)}")
+
+
+OPTIMIZERS: Registry[type[Optimizer]] = Registry("optimiser", plugins=False)
+"""Every optimiser by name."""

@@ -1,0 +1,219 @@
+// What is between two products of a network: a norm over the units, and an activation, forward and backward.
+#pragma once
+#include "network.h"
+
+namespace {
+
+constexpr int VECTORS = STEP / LANES;
+
+// The sum of 16 lanes, in one order on all processors.
+INLINE double total(const V (&sums)[VECTORS]) {
+  double totals[4] = {};
+  for (int i = 0; i < STEP; i++) totals[i % 4] += sums[i / LANES][i % LANES];
+  return (totals[0] + totals[1]) + (totals[2] + totals[3]);
+}
+
+// ---- Norm -----------------------------------------------------------------------------------------------------------
+
+// The mean over a sample's units of term(c), a vector of them; 0 in padding.
+template <class Term> INLINE double mean(int64_t units, int64_t padded, const Term& term) {
+  V sums[VECTORS] = {};
+  for (int64_t c = 0; c < padded; c += STEP)
+    for (int v = 0; v < VECTORS; v++) sums[v] += term(c + v * LANES);
+  return total(sums) / units;
+}
+
+inline void normalise(const Network& net, const Layer& layer, int64_t batch) {
+  int64_t units = layer.outputs, padded = layer.padded();
+  for (int64_t b = 0; b < batch; b++) {
+    Real *x = net.workspace + layer.input + b * padded, *normal = net.workspace + layer.normal + b * padded;
+    Real centre = static_cast<Real>(mean(units, padded, [&](int64_t c) { return load(x + c); }));
+    auto moved = [&](int64_t c) { return is_real(c, units) ? load(x + c) - centre : V{}; };
+    double variance = mean(units, padded, [&](int64_t c) { V own = moved(c); return own * own; });
+    Real inverse = static_cast<Real>(1 / std::sqrt(variance + layer.epsilon));
+    net.workspace[layer.deviation + b] = inverse;
+    for (int64_t c = 0; c < padded; c += LANES) {
+      V own = moved(c) * inverse;
+      store(normal + c, own);
+      if (layer.gain >= 0) own = own * load(net.others + layer.gain + c);
+      if (layer.shift >= 0) own = own + load(net.others + layer.shift + c);
+      store(x + c, own);
+    }
+  }
+}
+
+// ---- Activations, forward ---------------------------------------------------------------------------------------------
+
+struct Answer {
+  V y, slope, injected;  // f, df/dx, df/dalpha
+};
+
+template <class B> struct WithGate {
+  static INLINE Answer at(V x, V alpha, const Settings& s) {
+    Point p = B::at(x, s);
+    V g = gate_value(p.room, s.gate), injected = x * g;
+    return {p.y + alpha * injected, p.slope + alpha * g, injected};
+  }
+};
+
+struct LearnedSlope {  // PReLU
+  static INLINE Answer at(V x, V alpha, const Settings&) {
+    I right = x > 0;
+    V slope = right ? all(1) : alpha;
+    return {x * slope, slope, right ? V{} : x};
+  }
+};
+
+template <class B> struct Fixed {
+  static INLINE Answer at(V x, V, const Settings& s) {
+    Point p = B::at(x, s);
+    return {p.y, p.slope, V{}};
+  }
+};
+
+template <class B> struct Interpolated {
+  static INLINE Answer at(V x, V alpha, const Settings& s) {
+    Point p = B::at(x, s);
+    V share = Logistic(alpha).value, rest = x - p.y;
+    return {p.y + share * rest, p.slope + share * (1 - p.slope), rest * (share * (1 - share))};
+  }
+};
+
+// The kernels of bases take finite numbers only, and may lose a NaN.
+INLINE V unless_nan(V x, V y) { return x == x ? y : x; }
+
+template <class F> void activate(const Network& net, const Layer& layer, int64_t batch) {
+  const Settings settings = layer.settings();
+  int64_t padded = layer.padded(), stride = layer.stride();
+  for (int64_t b = 0; b < batch; b++) {
+    const Real* x = net.workspace + layer.input + b * padded;
+    Real *y = net.workspace + layer.answer + b * stride, *slope = net.workspace + layer.slope + b * stride;
+    Real* injected = layer.alpha < 0 ? nullptr : net.workspace + layer.injected + b * padded;
+    for (int64_t c = 0; c < padded; c += LANES) {
+      V alpha{}, own = load(x + c);
+      if (injected) alpha = layer.alphas == 1 ? all(net.others[layer.alpha]) : load(net.others + layer.alpha + c);
+      Answer answer = F::at(own, alpha, settings);
+      store(y + c, unless_nan(own, answer.y));
+      store(slope + c, answer.slope);
+      if (injected) store(injected + c, answer.injected);
+    }
+  }
+}
+
+struct Pair { V y[2], slope[2]; };
+
+struct BothSigns {
+  static INLINE Pair at(V x) {
+    return {{at_least_zero(x), at_least_zero(-x)}, {x > 0 ? all(1) : V{}, x < 0 ? all(-1) : V{}}};
+  }
+};
+
+struct BothWaves {
+  static INLINE Pair at(V x) {
+    SinCos both = sin_cos(x);
+    return {{both.sin, both.cos}, {both.cos, -both.sin}};
+  }
+};
+
+// The answers of all units, and behind them, wherever that is, the second ones.
+template <class F> void activate_twice(const Network& net, const Layer& layer, int64_t batch) {
+  int64_t padded = layer.padded(), stride = layer.stride();
+  for (int64_t b = 0; b < batch; b++) {
+    const Real* x = net.workspace + layer.input + b * padded;
+    Real *y = net.workspace + layer.answer + b * stride, *slope = net.workspace + layer.slope + b * stride;
+    for (int64_t c = padded - LANES; c >= 0; c -= LANES) {  // from the end: what is over is overwritten
+      V own = load(x + c);
+      Pair pair = F::at(own);
+      for (int64_t i = 0; i < 2; i++) {
+        store(y + i * layer.outputs + c, unless_nan(own, pair.y[i]));
+        store(slope + i * layer.outputs + c, pair.slope[i]);
+      }
+    }
+  }
+}
+
+inline void activate(const Network& net, const Layer& layer, int64_t batch) {
+  switch (layer.kind) {
+    case Kind::OUTPUT:
+    case Kind::FOREIGN: return;
+    case Kind::CRELU: return activate_twice<BothSigns>(net, layer, batch);
+    case Kind::FOURIER: return activate_twice<BothWaves>(net, layer, batch);
+    case Kind::PLAIN: return with_base(layer.base, [&](auto b) { activate<Fixed<decltype(b)>>(net, layer, batch); });
+    case Kind::INTERPOLATION:
+      return with_base(layer.base, [&](auto b) { activate<Interpolated<decltype(b)>>(net, layer, batch); });
+    case Kind::ADALIN:
+      if (layer.base == Base::PRELU) return activate<LearnedSlope>(net, layer, batch);
+      return with_base(layer.base, [&](auto b) { activate<WithGate<decltype(b)>>(net, layer, batch); });
+  }
+}
+
+// ---- Backward -------------------------------------------------------------------------------------------------------
+
+constexpr int64_t BLOCK = 16;  // rows that are summed up by themselves, so that long sums keep their digits
+
+// The gradient for the activation's output, [batch][stride], becomes that for its input, [batch][padded], in place; adds
+// alpha's. `to_others` is null where gradients of parameters are not wanted.
+inline void activation_backward(const Network& net, const Layer& layer, Real* grad, int64_t batch, Real* to_others) {
+  int64_t padded = layer.padded(), stride = layer.stride();
+  bool twice = layer.kind == Kind::CRELU || layer.kind == Kind::FOURIER;
+  const Real *slope = net.workspace + layer.slope, *injected = net.workspace + layer.injected;
+  V all_units[VECTORS] = {};
+  for (int64_t c = 0; c < padded; c += LANES) {
+    V alphas{};
+    for (int64_t first = 0; first < batch; first += BLOCK) {
+      V block{};
+      for (int64_t b = first; b < smaller(first + BLOCK, batch); b++) {
+        int64_t at = b * stride + c, second = at + layer.outputs;
+        V own = load(grad + at);
+        if (layer.alpha >= 0) block += own * load(injected + b * padded + c);
+        own = own * load(slope + at);
+        if (twice) {
+          own += load(grad + second) * load(slope + second);
+          own = is_real(c, layer.outputs) ? own : V{};
+        }
+        store(grad + at, own);
+      }
+      alphas += block;
+    }
+    if (layer.alpha < 0 || !to_others) continue;
+    if (layer.alphas == 1) all_units[c / LANES % VECTORS] += alphas;
+    else store(to_others + layer.alpha + c, load(to_others + layer.alpha + c) + alphas);
+  }
+  if (layer.alphas == 1 && layer.alpha >= 0 && to_others) to_others[layer.alpha] += static_cast<Real>(total(all_units));
+}
+
+inline void norm_backward(const Network& net, const Layer& layer, Real* grad, int64_t batch, Real* to_others) {
+  int64_t units = layer.outputs, padded = layer.padded(), stride = layer.stride();
+  const Real* normals = net.workspace + layer.normal;
+  for (int64_t c = 0; to_others && c < padded; c += LANES) {
+    V gain{}, shift{};
+    for (int64_t first = 0; first < batch; first += BLOCK) {
+      V gains{}, shifts{};
+      for (int64_t b = first; b < smaller(first + BLOCK, batch); b++) {
+        V own = load(grad + b * stride + c);
+        gains += own * load(normals + b * padded + c);
+        shifts += own;
+      }
+      gain += gains;
+      shift += shifts;
+    }
+    if (layer.gain >= 0) store(to_others + layer.gain + c, load(to_others + layer.gain + c) + gain);
+    if (layer.shift >= 0) store(to_others + layer.shift + c, load(to_others + layer.shift + c) + shift);
+  }
+  for (int64_t b = 0; b < batch; b++) {
+    Real* own = grad + b * stride;
+    const Real* normal = normals + b * padded;
+    auto scaled = [&](int64_t c) {
+      return layer.gain < 0 ? load(own + c) : load(own + c) * load(net.others + layer.gain + c);
+    };
+    Real straight = static_cast<Real>(mean(units, padded, [&](int64_t c) { return scaled(c); }));
+    Real along = static_cast<Real>(mean(units, padded, [&](int64_t c) { return scaled(c) * load(normal + c); }));
+    Real inverse = net.workspace[layer.deviation + b];
+    for (int64_t c = 0; c < padded; c += LANES) {
+      V moved = (scaled(c) - straight - load(normal + c) * along) * inverse;
+      store(own + c, is_real(c, units) ? moved : V{});
+    }
+  }
+}
+
+}  // namespace
