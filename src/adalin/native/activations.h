@@ -82,6 +82,12 @@ template <class B> struct Interpolated {
 // The kernels of bases take finite numbers only, and may lose a NaN.
 INLINE V unless_nan(V x, V y) { return x == x ? y : x; }
 
+// The alphas of the units from column c on; 0 where there are none.
+INLINE V alpha_of(const Network& net, const Layer& layer, int64_t c) {
+  if (layer.alpha < 0) return V{};
+  return layer.alphas == 1 ? all(net.others[layer.alpha]) : load(net.others + layer.alpha + c);
+}
+
 template <class F> void activate(const Network& net, const Layer& layer, int64_t batch) {
   const Settings settings = layer.settings();
   int64_t padded = layer.padded(), stride = layer.stride();
@@ -90,9 +96,8 @@ template <class F> void activate(const Network& net, const Layer& layer, int64_t
     Real *y = net.workspace + layer.answer + b * stride, *slope = net.workspace + layer.slope + b * stride;
     Real* injected = layer.alpha < 0 ? nullptr : net.workspace + layer.injected + b * padded;
     for (int64_t c = 0; c < padded; c += LANES) {
-      V alpha{}, own = load(x + c);
-      if (injected) alpha = layer.alphas == 1 ? all(net.others[layer.alpha]) : load(net.others + layer.alpha + c);
-      Answer answer = F::at(own, alpha, settings);
+      V own = load(x + c);
+      Answer answer = F::at(own, alpha_of(net, layer, c), settings);
       store(y + c, unless_nan(own, answer.y));
       store(slope + c, answer.slope);
       if (injected) store(injected + c, answer.injected);
@@ -132,24 +137,42 @@ template <class F> void activate_twice(const Network& net, const Layer& layer, i
   }
 }
 
-inline void activate(const Network& net, const Layer& layer, int64_t batch) {
+// one(F{}) where the activation has one answer, two(F{}) where it has a pair of them
+template <class One, class Two> void with_activation(const Layer& layer, const One& one, const Two& two) {
   switch (layer.kind) {
     case Kind::OUTPUT:
     case Kind::FOREIGN: return;
-    case Kind::CRELU: return activate_twice<BothSigns>(net, layer, batch);
-    case Kind::FOURIER: return activate_twice<BothWaves>(net, layer, batch);
-    case Kind::PLAIN: return with_base(layer.base, [&](auto b) { activate<Fixed<decltype(b)>>(net, layer, batch); });
-    case Kind::INTERPOLATION:
-      return with_base(layer.base, [&](auto b) { activate<Interpolated<decltype(b)>>(net, layer, batch); });
+    case Kind::CRELU: return two(BothSigns{});
+    case Kind::FOURIER: return two(BothWaves{});
+    case Kind::PLAIN: return with_base(layer.base, [&](auto b) { one(Fixed<decltype(b)>{}); });
+    case Kind::INTERPOLATION: return with_base(layer.base, [&](auto b) { one(Interpolated<decltype(b)>{}); });
     case Kind::ADALIN:
-      if (layer.base == Base::PRELU) return activate<LearnedSlope>(net, layer, batch);
-      return with_base(layer.base, [&](auto b) { activate<WithGate<decltype(b)>>(net, layer, batch); });
+      if (layer.base == Base::PRELU) return one(LearnedSlope{});
+      return with_base(layer.base, [&](auto b) { one(WithGate<decltype(b)>{}); });
   }
+}
+
+inline void activate(const Network& net, const Layer& layer, int64_t batch) {
+  with_activation(
+      layer, [&](auto f) { activate<decltype(f)>(net, layer, batch); },
+      [&](auto f) { activate_twice<decltype(f)>(net, layer, batch); });
 }
 
 // ---- Backward -------------------------------------------------------------------------------------------------------
 
 constexpr int64_t BLOCK = 16;  // rows that are summed up by themselves, so that long sums keep their digits
+
+// Adds the units' gradients for alphas, [padded].
+inline void add_alphas(const Layer& layer, const Real* grads, Real* to_others) {
+  if (layer.alpha < 0) return;
+  Real* to = to_others + layer.alpha;
+  V all_units[VECTORS] = {};
+  for (int64_t c = 0; c < layer.padded(); c += LANES) {
+    if (layer.alphas == 1) all_units[c / LANES % VECTORS] += load(grads + c);
+    else store(to + c, load(to + c) + load(grads + c));
+  }
+  if (layer.alphas == 1) *to += static_cast<Real>(total(all_units));
+}
 
 // The gradient for the activation's output, [batch][stride], becomes that for its input, [batch][padded], in place; adds
 // alpha's. `to_others` is null where gradients of parameters are not wanted.

@@ -15,38 +15,21 @@
 #pragma once
 #include <cstring>
 
+#include "activations.h"
 #include "patches.h"
-#include "responses.h"
 
 namespace {
-
-struct Conv {
-  int64_t height, width, channels, kernel, units, alphas;
-  Kind kind;
-  Settings settings;
-
-  int64_t padded() const { return whole_steps(units); }
-  int64_t copies() const { return kind == Kind::CRELU || kind == Kind::FOURIER ? 2 : 1; }
-  int64_t rows() const { return (height - kernel + 1) / 2; }  // after pooling, which leaves out an odd row
-  int64_t columns() const { return (width - kernel + 1) / 2; }
-  int64_t pixels() const { return rows() * columns(); }
-  int64_t outputs() const { return pixels() * copies() * units; }           // of an image
-  int64_t saved() const { return pixels() * copies() * padded(); }
-  int64_t inputs() const { return height * width * channels; }
-  int64_t depth() const { return kernel * channels; }                       // numbers of a row of a patch
-  int64_t weights() const { return kernel * depth() * padded(); }
-  int64_t strip() const { return 4 * columns() * padded(); }                // numbers of two rows of units
-};
 
 // ---- Activations ----------------------------------------------------------------------------------------------------
 
 // The activation's answers y to `count` pixels' z, and behind them the second ones where there are two.
 inline void answer(const Conv& c, const Real* z, const Real* alpha, int64_t count, Real* y) {
   int64_t padded = c.padded(), total = count * padded;
+  const Settings settings = c.units.settings();
   auto one = [&](auto f) {
     for (int64_t v = 0; v < padded; v += LANES) {
       V own = load(alpha + v);
-      for (int64_t i = v; i < total; i += padded) store(y + i, decltype(f)::at(load(z + i), own, c.settings).y);
+      for (int64_t i = v; i < total; i += padded) store(y + i, decltype(f)::at(load(z + i), own, settings).y);
     }
   };
   auto two = [&](auto f) {
@@ -55,29 +38,37 @@ inline void answer(const Conv& c, const Real* z, const Real* alpha, int64_t coun
       for (int64_t copy = 0; copy < 2; copy++) store(y + copy * total + i, pair.y[copy]);
     }
   };
-  with_activation(c.kind, c.settings.base, one, two);
+  with_activation(c.units, one, two);
 }
 
-// The derivatives at the winners, for z and for alpha.
-inline void differentiate(const Conv& c, const Real* winner, const Real* alpha, Real* slope, Real* injected) {
+// What an image's backward pass makes: derivatives at the winners, for z and for alpha, and the gradient for z,
+// [2 * rows][2 * columns][padded].
+struct Slopes {
+  Real *slope, *injected, *grad_z;
+  Slopes(const Conv& c, Real* room) : slope(room), injected(slope + c.saved()), grad_z(injected + c.saved()) {}
+};
+
+// The derivatives.
+inline void differentiate(const Conv& c, const Real* winner, const Real* alpha, const Slopes& to) {
   int64_t padded = c.padded(), total = c.saved();
+  const Settings settings = c.units.settings();
   auto one = [&](auto f) {
     for (int64_t v = 0; v < padded; v += LANES) {
       V own = load(alpha + v);
       for (int64_t i = v; i < total; i += padded) {
-        Answer answer = decltype(f)::at(load(winner + i), own, c.settings);
-        store(slope + i, answer.slope);
-        store(injected + i, answer.injected);
+        Answer answer = decltype(f)::at(load(winner + i), own, settings);
+        store(to.slope + i, answer.slope);
+        store(to.injected + i, answer.injected);
       }
     }
   };
   auto two = [&](auto f) {
     for (int64_t i = 0; i < total; i += LANES) {
-      store(slope + i, decltype(f)::at(load(winner + i)).slope[i / padded % 2]);
-      store(injected + i, V{});
+      store(to.slope + i, decltype(f)::at(load(winner + i)).slope[i / padded % 2]);
+      store(to.injected + i, V{});
     }
   };
-  with_activation(c.kind, c.settings.base, one, two);
+  with_activation(c.units, one, two);
 }
 
 // ---- Pooling --------------------------------------------------------------------------------------------------------
@@ -87,7 +78,7 @@ inline void pool(const Conv& c, const Real* z, const Real* y, Real* winner, Real
   int64_t padded = c.padded(), row = 2 * c.columns() * padded, copies = c.copies();
   const int64_t four[4] = {0, padded, row, row + padded};
   for (int64_t column = 0; column < c.columns(); column++, z += 2 * padded, y += 2 * padded)
-    for (int64_t copy = 0; copy < copies; copy++, winner += padded, place += padded, output += c.units)
+    for (int64_t copy = 0; copy < copies; copy++, winner += padded, place += padded, output += c.units.outputs)
       for (int64_t v = 0; v < padded; v += LANES) {
         const Real* own = y + copy * c.strip() + v;
         V most = load(own), won = load(z + v), where = {};
@@ -99,15 +90,13 @@ inline void pool(const Conv& c, const Real* z, const Real* y, Real* winner, Real
           where = more ? all(i) : where;
         }
         store(winner + v, won);
-        store(place + v, is_real(v, c.units) ? where : all(-1));
+        store(place + v, is_real(v, c.units.outputs) ? where : all(-1));
         store(output + v, most);
       }
 }
 
-// The gradients for an image's pre-activations, [2 * rows][2 * columns][padded], and sums for biases and alphas.
-// `grad` has `grad_row` numbers for each pixel of the output.
-inline void unpool(const Conv& c, const Real* grad, int64_t grad_row, const Real* place, const Real* slope,
-                   const Real* injected, Real* grad_z, Real* grad_bias, Real* grad_alpha) {
+// An image's gradient for z from that for its output; adds sums for biases and alphas.
+inline void unpool(const Conv& c, const Real* grad, const Real* place, const Slopes& slopes, Real* grad_bias, Real* grad_alpha) {
   int64_t padded = c.padded(), row = 2 * c.columns() * padded, copies = c.copies();
   for (int64_t v = 0; v < padded; v += LANES) {
     V biases = {}, alphas = {};
@@ -115,13 +104,13 @@ inline void unpool(const Conv& c, const Real* grad, int64_t grad_row, const Real
       V four[4] = {};
       for (int64_t copy = 0; copy < copies; copy++) {
         int64_t at = (pixel * copies + copy) * padded + v;
-        V where = load(place + at), own = where >= 0 ? load(grad + pixel * grad_row + copy * c.units + v) : V{};
-        alphas += own * load(injected + at);
-        own = own * load(slope + at);
+        V where = load(place + at), own = where >= 0 ? load(grad + pixel * c.grad_row() + copy * c.units.outputs + v) : V{};
+        alphas += own * load(slopes.injected + at);
+        own = own * load(slopes.slope + at);
         biases += own;
         for (int i = 0; i < 4; i++) four[i] += where == all(i) ? own : V{};
       }
-      Real* to = grad_z + pixel / c.columns() * 2 * row + pixel % c.columns() * 2 * padded + v;
+      Real* to = slopes.grad_z + pixel / c.columns() * 2 * row + pixel % c.columns() * 2 * padded + v;
       store(to, four[0]);
       store(to + padded, four[1]);
       store(to + row, four[2]);
@@ -152,24 +141,24 @@ inline void weight_gradient(const Conv& c, const Real* input, const Real* grad_z
   }
 }
 
-// The weights as [kernel][kernel][units][channels], these padded to `to_row`, for `input_gradient`.
-inline void turn_weights(const Conv& c, const Real* weight, Real* to, int64_t to_row) {
-  int64_t padded = c.padded();
-  for (int64_t place = 0; place < c.kernel * c.kernel; place++, weight += c.channels * padded, to += c.units * to_row)
+// The weights as [kernel][kernel][units][channels padded to 16], for `input_gradient`.
+inline void turn_weights(const Conv& c, const Real* weight, Real* to) {
+  int64_t padded = c.padded(), to_row = c.channels_row();
+  for (int64_t place = 0; place < c.kernel * c.kernel; place++, weight += c.channels * padded, to += c.units.outputs * to_row)
     for (int64_t channel = 0; channel < c.channels; channel++)
-      for (int64_t unit = 0; unit < c.units; unit++) to[unit * to_row + channel] = weight[channel * padded + unit];
+      for (int64_t unit = 0; unit < c.units.outputs; unit++) to[unit * to_row + channel] = weight[channel * padded + unit];
 }
 
-// An image's gradient for its input, [height][width][grad_row].
-inline void input_gradient(const Conv& c, const Real* turned, const Real* grad_z, Real* grad_input, int64_t grad_row) {
-  int64_t padded = c.padded(), rows = 2 * c.rows(), columns = 2 * c.columns(), place = c.units * grad_row;
+// An image's gradient for its input, [height][width][channels padded to 16].
+inline void input_gradient(const Conv& c, const Real* turned, const Real* grad_z, Real* grad_input) {
+  int64_t padded = c.padded(), grad_row = c.channels_row(), rows = 2 * c.rows(), columns = 2 * c.columns(), place = c.units.outputs * grad_row;
   std::memset(grad_input, 0, c.height * c.width * grad_row * sizeof(Real));
   for (int64_t y = 0; y < c.height; y++) {
     int64_t first = y < c.kernel ? 0 : y - c.kernel + 1, last = y < rows ? y : rows - 1;  // rows of grad_z that read y
     for (int64_t k = 0; k < c.kernel && first <= last; k++) {
       Real* to = grad_input + (y * c.width + k) * grad_row;
       patches({to, grad_row, to, grad_row}, {grad_z + first * columns * padded, padded, 1, columns * padded},
-              {turned + ((y - first) * c.kernel + k) * place, grad_row, -c.kernel * place}, {last - first + 1, c.units},
+              {turned + ((y - first) * c.kernel + k) * place, grad_row, -c.kernel * place}, {last - first + 1, c.units.outputs},
               columns, grad_row);
     }
   }
@@ -197,16 +186,6 @@ inline void forward_image(const Conv& c, const Real* input, const Real* weight, 
   }
   // Neither comparisons nor all activations let a NaN through, but torch does: so that divergence is seen.
   for (int64_t i = 0; nan && i < c.outputs(); i++) output[i] = std::numeric_limits<Real>::quiet_NaN();
-}
-
-// Adds the gradients for parameters, and gives that for z. `room` is for the derivatives.
-inline void backward_image(const Conv& c, const Real* input, const Real* alpha, const Real* winner, const Real* place,
-                           const Real* grad, int64_t grad_row, Real* room, Real* grad_z, Real* grad_weight,
-                           Real* grad_bias, Real* grad_alpha) {
-  Real *slope = room, *injected = room + c.saved();
-  differentiate(c, winner, alpha, slope, injected);
-  unpool(c, grad, grad_row, place, slope, injected, grad_z, grad_bias, grad_alpha);
-  weight_gradient(c, input, grad_z, grad_weight);
 }
 
 }  // namespace

@@ -3,16 +3,12 @@
 #include <cstring>
 
 #include "exported.h"
+#include "images.h"
 #include "loss.h"
 #include "pass.h"
 #include "product.h"
 
 namespace {
-
-struct Batch {  // inputs in memory
-  const Real* data;
-  int64_t stride, size;
-};
 
 // Rows of a first layer's weights that stay in the nearest cache while a product and an update read them.
 constexpr int64_t NEAR = 6272;  // numbers: 56 rows of 112
@@ -120,14 +116,17 @@ inline void take_answers_gradient(const Network& net, const Layer& before, const
 }
 
 // From the gradient for the answers of layer `last` (or for the product of the output layer), in `net.grad`, to that for
-// the product of layer `first`. All gradients on the way go where `rule` says, but for the weights of layer 0.
+// the product of layer `first`, or for the images. All gradients on the way go where `rule` says, but for the weights of
+// layer 0.
 template <class Rule>
 void backward(const Network& net, const Batch& x, int64_t first, int64_t last, const Rule& rule, Real* to_others) {
   for (int64_t i = last; i >= first; i--) {
     const Layer& layer = net.layers[i];
     before_linear(net, layer, x.size, to_others);
-    const Real* inputs_gradient = i > 0 ? inputs_backward(net, layer, x.size) : nullptr;  // before the weights change
+    bool wanted = i > 0 || net.conv_depth > 0;
+    const Real* inputs_gradient = wanted ? inputs_backward(net, layer, x.size) : nullptr;  // before the weights change
     bias_backward(net, layer, x.size, rule);
+    if (i == 0 && wanted) images_backward(net, x, inputs_gradient, rule, to_others, nullptr);
     if (i == 0) return;
     weights_backward(net, layer, inputs_of(net, i, x), 0, layer.inputs, rule);
     take_answers_gradient(net, net.layers[i - 1], inputs_gradient, x.size);
@@ -181,7 +180,7 @@ inline Loss finish_forward(const Network& net, const Data& data, const Batch& x,
 }
 
 inline Loss gradients(const Network& net, const Data& data, const int64_t* rows, int64_t count) {
-  Batch x = gather(net, data, rows, count, 0);
+  Batch x = read_images(net, gather(net, data, rows, count, 0));
   linear(net, net.layers[0], x);
   Loss loss = finish_forward(net, data, x, rows, 1. / count);
   if (!loss.finite) return loss;
@@ -214,6 +213,19 @@ inline bool descend(const Network& net, const Data& data, const Batch& x, const 
   for (int64_t i = 0; i < net.other_count; i++) net.others[i] += net.other_grads[i];
   *pass.steps += 1;
   return true;
+}
+
+inline int64_t train_on_images(const Network& net, const Data& data, const Batches& batches, const Pass& pass,
+                               const Results& results) {
+  const Layer& layer = net.layers[0];
+  Descend rule{net.weights, static_cast<Real>(scale_of_weights(pass))};
+  for (int64_t step = 0; step < batches.steps(); step++) {
+    Batch x = read_images(net, gather(net, data, batches.rows(step), batches.length(step), 0));
+    linear(net, layer, x);
+    if (!descend(net, data, x, batches, step, pass, results)) return step;
+    weights_backward(net, layer, x, 0, layer.inputs, rule);
+  }
+  return batches.steps();
 }
 
 // The first layer's weights are read from memory once in a step: each part of them is updated, and then multiplied with
@@ -289,7 +301,8 @@ EXPORTED int64_t adalin_plan(Network* net, int64_t batch, int64_t features) { re
 // Layers first ... last - 1. What they compute stays in the workspace.
 EXPORTED void adalin_network_forward(const Network* net, const Real* x, int64_t stride, int64_t batch, int64_t first,
                                      int64_t last) {
-  forward(*net, {x, stride, batch}, first, last);
+  Batch inputs{x, stride, batch};
+  forward(*net, first == 0 ? read_images(*net, inputs) : inputs, first, last);
 }
 
 // From the gradient for what layer `last` answers, in `net->grad`, through the layers down to `first`. It leaves there the
@@ -297,6 +310,7 @@ EXPORTED void adalin_network_forward(const Network* net, const Real* x, int64_t 
 EXPORTED void adalin_network_backward(const Network* net, const Real* x, int64_t stride, int64_t batch, int64_t first,
                                       int64_t last) {
   Batch inputs{x, stride, batch};
+  if (net->conv_depth > 0) inputs = {net->workspace + net->from_images, net->features_stride(), batch, x, stride};
   Keep keep{net->weight_grads};
   backward(*net, inputs, first, last, keep, net->other_grads);
   if (first == 0) weights_backward(*net, net->layers[0], inputs, 0, net->features(), keep);
@@ -308,6 +322,7 @@ EXPORTED void adalin_network_inputs_backward(const Network* net, int64_t batch, 
     before_linear(*net, net->layers[i], batch, nullptr);
     const Real* transposed = inputs_backward(*net, net->layers[i], batch);
     if (i > 0) take_answers_gradient(*net, net->layers[i - 1], transposed, batch);
+    else if (net->conv_depth > 0) images_backward(*net, {nullptr, 0, batch}, transposed, Keep{nullptr}, nullptr, to);
     else transpose(to, net->features(), transposed, whole_steps(batch), net->features(), batch);
   }
 }
@@ -334,6 +349,7 @@ EXPORTED int64_t adalin_network_train(const Network* net, const Data* data, cons
   Batches batches{order, count, batch};
   Results results{correct, losses};
   if (data->added) return train_with_gram(*net, *data, batches, *pass, results);
+  if (is_plain(*pass) && net->conv_depth > 0) return train_on_images(*net, *data, batches, *pass, results);
   if (is_plain(*pass)) return train_plainly(*net, *data, batches, *pass, results);
   return train_with_memory(*net, *data, batches, *pass, parts, results);
 }
