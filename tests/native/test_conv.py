@@ -11,25 +11,21 @@ from hypothesis import strategies as st
 from torch import nn
 
 from adalin import AdaLin, CReLU, DeepFourier, Interpolation, bases, native
-from adalin.native import _library
-from adalin.native._conv import Kind
-from adalin.native._layer import _Settings
-from adalin.nn import GATES, _native, make_base
+from adalin.native import Kind, _library, padded
+from adalin.native._network import Conv
+from adalin.nn import GATES, make_base, native_form
 from adalin.nn._registry import Fixed
 
 pytestmark = pytest.mark.skipif(native.isa() is None, reason="no native kernels here")
 
 
-def padded(width):
-    return -(-width // 16) * 16
-
-
-class Conv(ctypes.Structure):
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("height", "width", "channels", "kernel", "units", "alphas")),
-        ("kind", ctypes.c_int32),
-        ("settings", _Settings),
-    )
+KINDS = {
+    Fixed: Kind.PLAIN,
+    AdaLin: Kind.ADALIN,
+    Interpolation: Kind.INTERPOLATION,
+    CReLU: Kind.CRELU,
+    DeepFourier: Kind.FOURIER,
+}
 
 
 @dataclass
@@ -55,18 +51,13 @@ class Layer:
         return getattr(self.activation, "alpha", None)
 
     def description(self):
-        module = self.activation
-        if isinstance(module, AdaLin):
-            kind, function = Kind.ADALIN, _native.kernel(module.base, module._gate)
-        elif isinstance(module, Interpolation):
-            kind, function = Kind.INTERPOLATION, _native.kernel(module.base, GATES.get("none"))
-        elif isinstance(module, Fixed):
-            kind, function = Kind.PLAIN, _native.kernel(module.base, GATES.get("none"))
-        else:
-            kind = Kind.CRELU if isinstance(module, CReLU) else Kind.FOURIER
-            function = _native.kernel(make_base("relu"), GATES.get("none"))
-        out, channels, kernel, _ = self.conv.weight.shape
-        return Conv(self.height, self.width, channels, kernel, out, 0, kind, function._settings)
+        module, (units, channels, kernel, _) = self.activation, self.conv.weight.shape
+        layer = native.Layer(inputs=kernel * kernel * channels, outputs=units, width=self.copies * units)
+        layer.kind = KINDS[type(module)]
+        if self.copies == 1:
+            base, gate, numbers = native_form(module.base, getattr(module, "_gate", GATES.get("none")))
+            layer.set_function(base, gate, module.base.inverse_lipschitz[torch.float32], numbers)
+        return Conv(height=self.height, width=self.width, channels=channels, kernel=kernel, units=layer)
 
     def torch(self, x, grad, dtype=torch.float64):
         """Outputs and gradients for (batch, channels, height, width)."""
@@ -75,8 +66,8 @@ class Layer:
         y = model(x)
         return y.detach(), *torch.autograd.grad(y, (x, *model.parameters()), grad.to(dtype))
 
-    def kernels(self, x, grad, library, rows=None, forward_only=False):
-        channels, batch = x.shape[1], len(x if rows is None else rows)
+    def kernels(self, x, grad, library, *, forward_only=False):
+        batch, channels, *_ = x.shape
         units, (height, width), kernel = self.conv.out_channels, self.pooled, self.conv.kernel_size[0]
         wide, out_row, in_row = padded(units), padded(self.copies * units), padded(channels)
         x = x.permute(0, 2, 3, 1).contiguous()
@@ -90,8 +81,8 @@ class Layer:
         output = torch.full((batch * height * width * self.copies * units + 16,), torch.nan)
         room = torch.zeros(3 * 4 * width * wide)
         pointers = [tensor.data_ptr() for tensor in (weight, bias, alpha, room, winner, place, output)]
-        description, own_rows = self.description(), None if rows is None else rows.data_ptr()
-        library.adalin_conv_forward(ctypes.addressof(description), x.data_ptr(), own_rows, batch, *pointers)
+        description = self.description()
+        library.adalin_conv_forward(ctypes.addressof(description), x.data_ptr(), batch, *pointers)
         y = output[:-16].view(batch, height, width, self.copies * units).permute(0, 3, 1, 2)
 
         if forward_only:
@@ -102,13 +93,11 @@ class Layer:
         own = wide_grad[:-16].view(batch, height, width, out_row)
         own[..., : self.copies * units] = grad.permute(0, 2, 3, 1)
         room = torch.zeros((4 + 2 * self.copies) * height * width * wide + kernel * kernel * units * in_row)
-        grads = [torch.full_like(tensor, torch.nan) for tensor in (weight, bias, alpha)]
+        grads = [torch.zeros_like(tensor) for tensor in (weight, bias, alpha)]
         grad_x = torch.full((batch, self.height, self.width, in_row), torch.nan)
         pointers = [tensor.data_ptr() for tensor in (weight, alpha, winner, place, wide_grad)]
         results = [tensor.data_ptr() for tensor in (room, *grads, grad_x)]
-        library.adalin_conv_backward(
-            ctypes.addressof(description), x.data_ptr(), own_rows, batch, *pointers, out_row, *results
-        )
+        library.adalin_conv_backward(ctypes.addressof(description), x.data_ptr(), batch, *pointers, *results)
         for tensor in grads:
             assert not tensor[..., units:].any()
         grads = [tensor[..., :units] for tensor in grads]
@@ -201,16 +190,6 @@ def test_the_first_of_equal_outputs_gets_the_gradient():
         x, grad = torch.ones(2, 2, 7, 7), torch.randn(2, layer.copies * 3, *layer.pooled)
         for mine, exact in zip(layer.kernels(x, grad, library()), layer.torch(x, grad), strict=True):
             torch.testing.assert_close(mine, exact.float(), rtol=1e-5, atol=1e-5)
-
-
-def test_images_are_taken_by_their_index():
-    layer = make_layer("adalin:relu")
-    x, grad = torch.randn(9, 3, 13, 10), torch.randn(4, 16, *layer.pooled)
-    rows = torch.tensor([8, 0, 3, 3])
-    for mine, exact in zip(
-        layer.kernels(x, grad, library(), rows), layer.kernels(x[rows], grad, library()), strict=True
-    ):
-        assert torch.equal(mine, exact)
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
