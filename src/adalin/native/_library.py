@@ -6,6 +6,7 @@ import os
 import platform
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -22,6 +23,19 @@ SIGNATURES = {
     "adalin_conv_forward": [_pointer] * 3 + [_integer] + [_pointer] * 7,
     "adalin_conv_backward": [_pointer] * 3 + [_integer] + [_pointer] * 5 + [_integer] + [_pointer] * 5,
 }
+NETWORK_SIGNATURES = {
+    "adalin_plan": [_pointer] + [_integer] * 2,
+    "adalin_network_forward": [_pointer] * 2 + [_integer] * 4,
+    "adalin_network_backward": [_pointer] * 2 + [_integer] * 4,
+    "adalin_network_inputs_backward": [_pointer] + [_integer] * 3 + [_pointer],
+    "adalin_network_loss": [_pointer] * 3 + [_integer] + [_pointer] * 2,
+    "adalin_network_gradients": [_pointer] * 3 + [_integer] + [_pointer] * 2,
+    "adalin_network_train": [_pointer] * 3 + [_integer] * 2 + [_pointer] * 4,
+    "adalin_network_gram_start": [_pointer] * 3,
+    "adalin_network_gram_weights": [_pointer] * 3,
+    "adalin_pass": [_pointer] * 2 + [_integer],
+}
+RETURN_INTEGERS = ("adalin_plan", "adalin_network_train")
 
 
 @lru_cache
@@ -52,12 +66,19 @@ def isa() -> str | None:
 
 def load(name: str) -> ctypes.CDLL:
     """The library for an instruction set, if it was built from the sources in this folder."""
-    library = ctypes.CDLL(str(_file(name)))
+    return load_file(_file(name), SIGNATURES | NETWORK_SIGNATURES)
+
+
+def load_file(path: Path, signatures: dict[str, list[Any]]) -> ctypes.CDLL:
+    """A library with some of the functions, if it was built from the sources in this folder."""
+    library = ctypes.CDLL(str(path))
     library.adalin_sources.restype = ctypes.c_char_p
     if library.adalin_sources().decode() != _hash_of_sources():
-        raise ImportError(f"{_file(name).name} was built from other sources than these: run `make setup`")
-    for function, arguments in SIGNATURES.items():
+        raise ImportError(f"{path.name} was built from other sources than these: run `make setup`")
+    for function, arguments in signatures.items():
         getattr(library, function).argtypes = arguments
+    for function in RETURN_INTEGERS:
+        getattr(library, function).restype = _integer
     return library
 
 

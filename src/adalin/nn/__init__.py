@@ -7,6 +7,7 @@ from adalin.nn._convert import Conversion, Site, convert
 from adalin.nn._fused import derivative_into, gate_into, is_prelu
 from adalin.nn._gates import GATES
 from adalin.nn._interpolation import Interpolation
+from adalin.nn._native import native_form
 from adalin.nn._param_groups import param_groups, split_parameters
 from adalin.nn._per_neuron import PerNeuron
 from adalin.nn._registry import (
@@ -45,6 +46,7 @@ __all__ = [
     "make_activation",
     "make_base",
     "module_base",
+    "native_form",
     "param_groups",
     "register_activation",
     "split_parameters",

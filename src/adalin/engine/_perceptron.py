@@ -1,0 +1,164 @@
+"""What a multi-layer perceptron consists of, as native kernels know it."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from adalin.engine._module_net import weights_of
+from adalin.native import Kind
+from adalin.nn import (
+    GATES,
+    MODULES,
+    AdaLin,
+    CReLU,
+    DeepFourier,
+    Fixed,
+    Interpolation,
+    PerNeuron,
+    module_base,
+    native_form,
+)
+
+CONCATENATED = {CReLU: Kind.CRELU, DeepFourier: Kind.FOURIER}
+
+
+class Refused(Exception):
+    """A network that is no such perceptron; the message is the end of a sentence."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """An activation's kernel."""
+
+    kind: Kind
+    base: str = "IDENTITY"
+    gate: str = "none"
+    inverse_lipschitz: float = 1.0
+    numbers: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Block:
+    """A linear layer with what follows it up to the next."""
+
+    linear: nn.Linear
+    width: int
+    """Outputs of the activation."""
+    function: Function = field(default_factory=lambda: Function(Kind.OUTPUT))
+    norm: nn.LayerNorm | None = None
+    activation: nn.Module | None = None
+
+    @property
+    def alpha(self) -> nn.Parameter | None:
+        """What the kernel of the activation learns."""
+        known = self.function.kind in (Kind.ADALIN, Kind.INTERPOLATION)
+        return self.activation.alpha if known and isinstance(self.activation, PerNeuron) else None
+
+
+def blocks_of(model: nn.Module) -> list[Block]:
+    """The layers of Flatten, Linear, (LayerNorm, activation or one of them,) ..., Linear.
+
+    Raises:
+        Refused: the network is another.
+    """
+    if type(model) is not nn.Sequential:
+        raise Refused("it is no nn.Sequential")
+    modules = list(model)
+    if modules and type(modules[0]) is nn.Flatten and (modules[0].start_dim, modules[0].end_dim) == (1, -1):
+        del modules[0]
+    starts = [index for index, module in enumerate(modules) if isinstance(module, nn.Linear)]
+    if not starts or starts[0] != 0 or starts[-1] != len(modules) - 1:
+        raise Refused("it does not begin and end with a linear layer")
+    _check_parameters(model, [modules[index] for index in starts])
+    ends = [*starts[1:], len(modules)]
+    blocks = [_block(modules[start:end]) for start, end in zip(starts, ends, strict=True)]
+    for block, after in zip(blocks, blocks[1:], strict=False):
+        if block.width != after.linear.in_features:
+            raise Refused(f"a layer of {after.linear.in_features} inputs follows {block.width} outputs")
+    weights = {id(weight) for weight in weights_of(model)}
+    for block in blocks:
+        if block.activation is not None and any(id(own) in weights for own in block.activation.parameters()):
+            raise Refused(f"{type(block.activation).__name__} has weights of its own")
+    return blocks
+
+
+def _check_parameters(model: nn.Module, linears: list[nn.Module]) -> None:
+    if any(type(linear) is not nn.Linear or linear.bias is None for linear in linears):
+        raise Refused("a linear layer is of a class of its own or has no bias")
+    if len({id(weight) for linear in linears for weight in linear.parameters()}) < 2 * len(linears):
+        raise Refused("linear layers share weights")
+    if next(model.buffers(), None) is not None:
+        raise Refused("it has buffers")
+    for parameter in model.parameters():
+        if isinstance(parameter, nn.parameter.UninitializedParameter):
+            raise Refused("a width is not known before the first forward")
+        if not parameter.requires_grad:
+            raise Refused("some parameters are frozen")
+        if not parameter.is_cpu or parameter.dtype not in (torch.float32, torch.float64):
+            raise Refused(f"its parameters are {parameter.dtype} on {parameter.device}")
+    if len({parameter.dtype for parameter in model.parameters()}) > 1:
+        raise Refused("its parameters are of several types")
+
+
+def _block(modules: list[nn.Module]) -> Block:
+    linear, *rest = modules
+    assert isinstance(linear, nn.Linear)
+    norm = rest.pop(0) if rest and type(rest[0]) is nn.LayerNorm else None
+    assert norm is None or isinstance(norm, nn.LayerNorm)
+    if norm is not None and norm.normalized_shape != (linear.out_features,):
+        raise Refused("a LayerNorm is over something else than the units")
+    if len(rest) > 1:
+        raise Refused(f"{type(rest[0]).__name__} and {type(rest[1]).__name__} follow a linear layer")
+    if not rest:
+        if norm is not None:
+            return Block(linear, linear.out_features, Function(Kind.PLAIN), norm)
+        return Block(linear, linear.out_features)
+    (activation,) = rest
+    function = _function(activation, linear.out_features)
+    if function.kind == Kind.FOREIGN:
+        width = _trial(activation, linear)
+    else:
+        width = linear.out_features * (2 if function.kind in CONCATENATED.values() else 1)
+    return Block(linear, width, function, norm, activation)
+
+
+def _function(activation: nn.Module, units: int) -> Function:
+    foreign = Function(Kind.FOREIGN)
+    along_units = getattr(activation, "dim", 1) in (1, -1)
+    if type(activation) in CONCATENATED:
+        return Function(CONCATENATED[type(activation)]) if along_units else foreign  # type: ignore[index]
+    if isinstance(activation, AdaLin | Interpolation):
+        if type(activation) not in (AdaLin, Interpolation) or not along_units or activation.alpha.numel() not in (1, units):
+            return foreign
+        base = activation.base
+        gate = activation._gate if isinstance(activation, AdaLin) else GATES.get("none")
+        kind = Kind.ADALIN if isinstance(activation, AdaLin) else Kind.INTERPOLATION
+    elif type(activation) is Fixed or type(activation) in MODULES:
+        base = activation.base if isinstance(activation, Fixed) else module_base(activation)
+        gate, kind = GATES.get("none"), Kind.PLAIN
+    else:
+        return foreign
+    form = native_form(base, gate)
+    if form is None:
+        return foreign
+    own = base.inverse_lipschitz[next(activation.parameters(), torch.empty(0)).dtype]
+    return Function(kind, form[0], form[1], own, form[2])
+
+
+def _trial(activation: nn.Module, linear: nn.Linear) -> int:
+    """The width of what an activation of Python's answers; it must treat each image alone and draw no numbers."""
+    name = type(activation).__name__
+    x = torch.linspace(-3, 3, 4 * linear.out_features, dtype=linear.weight.dtype).view(4, -1)
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        try:
+            y, again, half = activation(x.clone()), activation(x.clone()), activation(x[:2].clone())
+        except Exception as error:
+            raise Refused(f"{name} cannot be called between two linear layers: {error}") from None
+    if not isinstance(y, Tensor) or y.dim() != 2 or len(y) != 4 or y.dtype is not x.dtype:
+        raise Refused(f"{name} answers a batch with something else")
+    if not torch.allclose(y, again, rtol=0, atol=0, equal_nan=True):
+        raise Refused(f"{name} draws random numbers")
+    if not torch.allclose(y[:2], half, equal_nan=True):
+        raise Refused(f"{name} does not treat each image alone")
+    return y.shape[1]

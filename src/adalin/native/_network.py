@@ -1,0 +1,440 @@
+"""The kernels of networks and optimisers: tensors in, checked, and in place."""
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+from adalin.native._layer import GATES, Base
+from adalin.native._library import library
+
+STEP = 16
+"""Numbers that the kernels treat together: rows of weights are padded to so many."""
+ALIGNMENT = 64
+"""Bytes."""
+
+_pointer, _integer, _double = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
+
+
+def padded(count: int) -> int:
+    """The next multiple of 16."""
+    return -(-count // STEP) * STEP
+
+
+def aligned_zeros(count: int, dtype: torch.dtype) -> Tensor:
+    """Zeros that begin at a cache line."""
+    size = dtype.itemsize
+    values = torch.zeros(count + ALIGNMENT // size, dtype=dtype)
+    start = -values.data_ptr() % ALIGNMENT // size
+    return values[start : start + count]
+
+
+# ---- Networks --------------------------------------------------------------------------------------------------------
+
+
+class Kind(IntEnum):
+    """What follows a linear layer, in the order of `network.h`."""
+
+    OUTPUT = 0
+    PLAIN = 1
+    ADALIN = 2
+    INTERPOLATION = 3
+    CRELU = 4
+    FOURIER = 5
+    FOREIGN = 6
+    """An activation that Python computes between the products."""
+
+
+class Layer(ctypes.Structure):
+    """`Layer` of `network.h`: a linear layer, a norm if there is one, an activation."""
+
+    _fields_ = (
+        *((name, _integer) for name in ("inputs", "outputs", "width", "weight", "bias", "gain", "shift", "alpha")),
+        ("alphas", _integer),
+        *((name, ctypes.c_int32) for name in ("kind", "base", "gate", "has_norm")),
+        ("inverse_lipschitz", _double),
+        ("numbers", _double * 3),
+        ("epsilon", _double),
+        *((name, _integer) for name in ("input", "normal", "deviation", "answer", "slope", "injected")),
+    )
+
+    inputs: int
+    outputs: int
+    width: int
+    kind: int
+    input: int
+    answer: int
+
+    @property
+    def padded(self) -> int:
+        """Units with padding."""
+        return padded(self.outputs)
+
+    @property
+    def stride(self) -> int:
+        """Distance between two samples' answers in the workspace."""
+        return padded(self.width) + STEP
+
+    def set_function(self, base: str, gate: str, inverse_lipschitz: float, numbers: Sequence[float]) -> None:
+        """Take a base with its numbers, L and a gate."""
+        self.base, self.gate, self.inverse_lipschitz = Base[base], GATES.index(gate), inverse_lipschitz
+        self.numbers[: len(numbers)] = numbers
+
+
+class _Network(ctypes.Structure):
+    _fields_ = (
+        ("depth", _integer),
+        ("layers", ctypes.POINTER(Layer)),
+        *((name, _pointer) for name in ("weights", "others", "weight_grads", "other_grads")),
+        *((name, _integer) for name in ("weight_count", "other_count")),
+        ("workspace", _pointer),
+        *((name, _integer) for name in ("batch", "grad")),
+        ("transposed", _integer * 2),
+        ("batches", _integer * 2),
+    )
+
+
+class _Data(ctypes.Structure):
+    _fields_ = (
+        ("inputs", _pointer),
+        ("labels", _pointer),
+        *((name, _integer) for name in ("features", "images")),
+        *((name, _pointer) for name in ("start", "start_products", "added", "scale")),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class GramState:
+    """A first layer's weights as scale * (start + inputs' * added), all with padded outputs."""
+
+    start: Tensor
+    """Weights at first, (features, outputs)."""
+    start_products: Tensor
+    """Their products with all images, (images, outputs)."""
+    added: Tensor
+    """Combination of images, (images, outputs)."""
+    scale: Tensor
+    """Float64 scalar."""
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """What training steps read by its index."""
+
+    inputs: Tensor
+    """Inputs (images, features), or with a Gram matrix the products of all images."""
+    labels: Tensor
+    """Classes, int64 (images,)."""
+    gram: GramState | None = None
+    """The first layer, where products of images train it."""
+
+
+class Network:
+    """A perceptron on native kernels.
+
+    Args:
+        layers: its layers, with offsets into the parameters.
+        values: weights and others, flat, padded and aligned.
+        grads: their gradients.
+        kernels: the library, where it is not this machine's; one in double takes double tensors.
+    """
+
+    def __init__(
+        self, layers: Sequence[Layer], values: Sequence[Tensor], grads: Sequence[Tensor], kernels: ctypes.CDLL | None
+    ) -> None:
+        found = kernels or library()
+        assert found is not None, "the caller looks first"
+        self._kernels, self.dtype = found, real_type(found)
+        self.layers = (Layer * len(layers))(*layers)
+        self._kept = [*values, *grads]
+        addresses = [_address(tensor, "a bank", self.dtype, tensor.numel(), ALIGNMENT) for tensor in self._kept]
+        self._network = _Network(len(layers), self.layers, *addresses, *(value.numel() for value in values))
+        self._reference = ctypes.addressof(self._network)
+        self._features = self.features = layers[0].inputs
+        self.workspace = torch.empty(0, dtype=self.dtype)
+        self._counts = torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.float64)
+
+    def reserve(self, batch: int, features: int = 0) -> None:
+        """Make room for batches of this size, from rows of this length."""
+        if batch < 1:
+            raise ValueError(f"a batch has at least one image, not {batch}")
+        if batch > self._network.batch or features > self._features:
+            batch, self._features = max(batch, self._network.batch), max(features, self._features)
+            length = self._kernels.adalin_plan(self._reference, batch, self._features)
+            self.workspace = aligned_zeros(length, self.dtype)
+            self._network.workspace = self.workspace.data_ptr()
+
+    def view(self, offset: int, batch: int, stride: int, columns: int) -> Tensor:
+        """Some of the workspace."""
+        return self.workspace[offset:].as_strided((batch, columns), (stride, 1))
+
+    def forward(self, x: Tensor, first: int = 0, last: int | None = None) -> None:
+        """Layers from `first` up to and without `last`."""
+        self.reserve(len(x))
+        self._kernels.adalin_network_forward(
+            self._reference, self._batch(x), self.features, len(x), first, len(self.layers) if last is None else last
+        )
+
+    def outputs(self, batch: int) -> Tensor:
+        """Of the last layer, in the workspace."""
+        last = self.layers[-1]
+        return self.view(last.input, batch, last.padded, last.outputs)
+
+    def answers(self, index: int, batch: int) -> Tensor:
+        """What the activation of a layer gave, in the workspace."""
+        layer = self.layers[index]
+        return self.view(layer.answer, batch, layer.stride, layer.width)
+
+    def activation_inputs(self, index: int, batch: int) -> Tensor:
+        """What it was given."""
+        layer = self.layers[index]
+        return self.view(layer.input, batch, layer.padded, layer.outputs)
+
+    def grad(self, index: int, batch: int, columns: int) -> Tensor:
+        """The gradient at hand, for a layer's answers or what its activation was given, in the workspace."""
+        return self.view(self._network.grad, batch, self.layers[index].stride, columns)
+
+    def backward(self, x: Tensor, first: int, last: int) -> None:
+        """Gradients of layers `last` down to `first`, from that in `grad`; those of others are added."""
+        self._kernels.adalin_network_backward(
+            self._reference, self._batch(x), self.features, len(x), first, last
+        )
+
+    def inputs_backward(self, batch: int, first: int, last: int, to: Tensor) -> None:
+        """The gradient for the inputs alone, from that in `grad`; `to` takes that for the network's."""
+        address = _address(to, "the inputs' gradient", self.dtype, batch * self.features)
+        self._kernels.adalin_network_inputs_backward(self._reference, batch, first, last, address)
+
+    def loss(self, data: Data, rows: Tensor) -> tuple[bool, Tensor, Tensor]:
+        """Whether the outputs of the last pass are finite, right answers, loss; leaves its gradient in `grad`."""
+        correct, losses = (torch.empty_like(tensor) for tensor in self._counts)
+        finite = self._kernels.adalin_network_loss(
+            self._reference,
+            _address(data.labels, "the labels", torch.int64, len(data.inputs)),
+            _rows(rows, len(data.inputs)),
+            len(rows),
+            correct.data_ptr(),
+            losses.data_ptr(),
+        )
+        return bool(finite), correct, losses
+
+    def gradients(self, data: Data, rows: Tensor) -> tuple[bool, Tensor, Tensor]:
+        """All gradients of these rows' mean loss, if their outputs are finite; right answers, loss."""
+        given = self._data(data)
+        self.reserve(len(rows), given.features)
+        correct, losses = (torch.empty_like(tensor) for tensor in self._counts)
+        finite = self._kernels.adalin_network_gradients(
+            self._reference,
+            ctypes.addressof(given),
+            _rows(rows, len(data.inputs)),
+            len(rows),
+            correct.data_ptr(),
+            losses.data_ptr(),
+        )
+        return bool(finite), correct, losses
+
+    def train(self, data: Data, order: Tensor, batch: int, update: "Pass") -> tuple[Tensor, Tensor]:
+        """Right answers and losses of steps through an order, up to the first one whose outputs are not finite."""
+        given = self._data(data)
+        self.reserve(min(batch, len(order)), given.features)
+        if data.gram is not None and not update.is_plain:
+            raise ValueError("products of images train a first layer by SGD without momentum only")
+        steps = -(-len(order) // batch)
+        correct, losses = torch.empty(steps, dtype=torch.int64), torch.empty(steps, dtype=torch.float64)
+        made = self._kernels.adalin_network_train(
+            self._reference,
+            ctypes.addressof(given),
+            _rows(order, len(data.inputs)),
+            len(order),
+            batch,
+            update.address,
+            update.parts_address,
+            correct.data_ptr(),
+            losses.data_ptr(),
+        )
+        return correct[:made], losses[:made]
+
+    def gram_start(self, data: Data, images: Tensor) -> None:
+        """Fill `start_products`."""
+        self._gram(self._kernels.adalin_network_gram_start, data, images)
+
+    def gram_weights(self, data: Data, images: Tensor) -> None:
+        """Bring the weights of the first layer up to date."""
+        self._gram(self._kernels.adalin_network_gram_weights, data, images)
+
+    def _gram(self, kernel: "ctypes._NamedFuncPointer", data: Data, images: Tensor) -> None:
+        given = self._data(data)
+        kernel(
+            self._reference,
+            ctypes.addressof(given),
+            _address(images, "the images", self.dtype, len(data.inputs) * self.features),
+        )
+
+    def _data(self, data: Data) -> _Data:
+        images, features = data.inputs.shape
+        addresses = [
+            _address(data.inputs, "the inputs", self.dtype, images * features),
+            _address(data.labels, "the labels", torch.int64, images),
+        ]
+        if data.gram is None:
+            if features != self.features:
+                raise ValueError(f"images have {features} numbers, and the network takes {self.features}")
+            return _Data(*addresses, features, images)
+        width = self.layers[0].padded
+        if features != images:
+            raise ValueError(f"products of {images} images are {images} x {images}, not {images} x {features}")
+        gram = [
+            _address(data.gram.start, "the first weights", self.dtype, self.features * width, ALIGNMENT),
+            _address(data.gram.start_products, "their products", self.dtype, images * width, ALIGNMENT),
+            _address(data.gram.added, "the combination", self.dtype, images * width, ALIGNMENT),
+            _address(data.gram.scale, "the scale", torch.float64, 1),
+        ]
+        return _Data(*addresses, features, images, *gram)
+
+    def _batch(self, x: Tensor) -> int:
+        if x.dim() != 2 or x.shape[1] != self.features:
+            raise ValueError(f"a batch is (images, {self.features}), not {tuple(x.shape)}")
+        return _address(x, "the batch", self.dtype, len(x) * self.features)
+
+
+# ---- Optimisers ------------------------------------------------------------------------------------------------------
+
+
+class PassKind(IntEnum):
+    """Optimisers, in the order of `pass.h`."""
+
+    SGD = 0
+    ADAM = 1
+    RMSPROP = 2
+
+
+class _Pass(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("kind", "nesterov")),
+        *((name, ctypes.c_int64) for name in ("decoupled",)),
+        *((name, _double) for name in ("lr", "momentum", "beta", "epsilon", "decay", "shrink")),
+        ("steps", _pointer),
+    )
+
+
+class _Part(ctypes.Structure):
+    _fields_ = (
+        *((name, _pointer) for name in ("value", "grad", "first", "second")),
+        *((name, _integer) for name in ("count", "is_weight")),
+    )
+
+
+@dataclass(eq=False)
+class Pass:
+    """One step of an optimiser over flat tensors, whose lengths are multiples of 16. Called, it makes it."""
+
+    kind: PassKind
+    """Which optimiser."""
+    values: Sequence[Tensor]
+    """What it moves."""
+    grads: Sequence[Tensor]
+    """Their gradients."""
+    are_weights: Sequence[bool]
+    """Which of them are shrunk and decayed."""
+    lr: float
+    """Learning rate."""
+    momentum: float = 0.0
+    """Momentum of SGD and RMSprop, beta1 of Adam."""
+    beta: float = 0.0
+    """Beta2 of Adam, alpha of RMSprop."""
+    epsilon: float = 0.0
+    """Number added to the root."""
+    weight_decay: float = 0.0
+    """Strength of the decay."""
+    decoupled: bool = False
+    """Whether the decay scales weights (AdamW), and is not part of the gradient."""
+    nesterov: bool = False
+    """Whether SGD takes Nesterov's momentum."""
+    shrink: float = 1.0
+    """Number that weights are multiplied with before anything else."""
+    first: Sequence[Tensor] = ()
+    """Momentum, or mean of gradients, of each tensor; empty without."""
+    second: Sequence[Tensor] = ()
+    """Mean of squared gradients; empty without."""
+    steps: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.float64))
+    """Steps made so far, float64; a pass adds one."""
+    kernels: ctypes.CDLL | None = None
+    """The library, where it is not this machine's."""
+
+    def __post_init__(self) -> None:
+        found = self.kernels or library()
+        assert found is not None, "the caller looks first"
+        self._kernels, dtype = found, real_type(found)
+        count = len(self.values)
+        missing: list[Tensor | None] = [None] * count
+        together = zip(
+            self.values, self.grads, self.first or missing, self.second or missing, self.are_weights, strict=True
+        )
+        self._parts = (_Part * count)(*(_part(*own, dtype=dtype) for own in together))
+        self.parts_address = ctypes.addressof(self._parts)
+        self._pass = _Pass(
+            self.kind,
+            self.nesterov,
+            self.decoupled,
+            self.lr,
+            self.momentum,
+            self.beta,
+            self.epsilon,
+            self.weight_decay,
+            self.shrink,
+            _address(self.steps, "the number of steps", torch.float64, 1),
+        )
+        self.address = ctypes.addressof(self._pass)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a step scales weights and adds the gradient times a number, and nothing more."""
+        return self.kind == PassKind.SGD and self.momentum == 0
+
+    def __call__(self) -> None:
+        """Make the pass."""
+        self._kernels.adalin_pass(self.address, self.parts_address, len(self.values))
+
+
+def real_type(kernels: ctypes.CDLL) -> torch.dtype:
+    """What a library computes with: float32, but for the one that tests build."""
+    return torch.float64 if kernels.adalin_real_bytes() == 8 else torch.float32
+
+
+def _part(
+    value: Tensor, grad: Tensor, first: Tensor | None, second: Tensor | None, is_weight: bool, dtype: torch.dtype
+) -> _Part:
+    count = value.numel()
+    if count % STEP:
+        raise ValueError(f"an optimiser's tensor has {count} elements, which is no multiple of {STEP}")
+    moments = [None if own is None else _address(own, "a moment", dtype, count) for own in (first, second)]
+    return _Part(
+        _address(value, "a parameter", dtype, count), _address(grad, "a gradient", dtype, count), *moments, count, is_weight
+    )
+
+
+def _rows(rows: Tensor, images: int) -> int:
+    if not len(rows):
+        raise ValueError("a step needs at least one image")
+    address = _address(rows, "the order", torch.int64, len(rows))
+    least, most = rows.aminmax()
+    if least < 0 or most >= images:
+        raise ValueError(f"the order names images from {least} to {most}, and there are {images}")
+    return address
+
+
+def _address(tensor: Tensor, name: str, dtype: torch.dtype, count: int, alignment: int = 0) -> int:
+    """The address of a tensor that a kernel may read or write `count` numbers of."""
+    if tensor.dtype is not dtype or not tensor.is_cpu:
+        raise ValueError(f"{name} must be {dtype} on the CPU, not {tensor.dtype} on {tensor.device}")
+    if tensor.numel() != count:
+        raise ValueError(f"{name} must have {count} elements, not {tensor.numel()}")
+    if not tensor.is_contiguous():
+        raise ValueError(f"{name} is not contiguous: its strides are {tensor.stride()}, its shape {tuple(tensor.shape)}")
+    address = tensor.data_ptr()
+    if address % (alignment or dtype.itemsize) or (address == 0 and count > 0):
+        raise ValueError(f"{name} is not aligned to {alignment or dtype.itemsize} bytes")
+    return address
