@@ -12,7 +12,6 @@ from torch import nn
 
 from adalin import AdaLin, CReLU, DeepFourier, Interpolation, bases, native
 from adalin.native import Kind, _library, padded
-from adalin.native._network import Conv
 from adalin.nn import GATES, make_base, native_form
 from adalin.nn._registry import Fixed
 
@@ -57,7 +56,7 @@ class Layer:
         if self.copies == 1:
             base, gate, numbers = native_form(module.base, getattr(module, "_gate", GATES.get("none")))
             layer.set_function(base, gate, module.base.inverse_lipschitz[torch.float32], numbers)
-        return Conv(height=self.height, width=self.width, channels=channels, kernel=kernel, units=layer)
+        return native.Conv(height=self.height, width=self.width, channels=channels, kernel=kernel, units=layer)
 
     def torch(self, x, grad, dtype=torch.float64):
         """Outputs and gradients for (batch, channels, height, width)."""

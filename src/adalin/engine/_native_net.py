@@ -1,4 +1,4 @@
-"""Multi-layer perceptrons on native kernels."""
+"""Multi-layer perceptrons and small convolutional networks on native kernels."""
 
 import ctypes
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from adalin import native
+from adalin.engine._convolutions import MODULES_EACH, ConvBlock, convolutions_of
 from adalin.engine._gram import Gram
 from adalin.engine._net import Net, Steps, Update
-from adalin.engine._perceptron import Block, Refused, blocks_of
+from adalin.engine._perceptron import Block, Function, Refused, blocks_of
 from adalin.native import Kind, aligned_zeros, padded
 from adalin.streams import Task
 from adalin.structure import Part
@@ -18,7 +19,10 @@ from adalin.structure import Part
 
 @dataclass(frozen=True)
 class Place:
-    """Where a parameter is in a flat tensor: as a matrix (inputs, outputs), or (1, numbers)."""
+    """Where a parameter is in a flat tensor: as a matrix (inputs, outputs), or (1, numbers).
+
+    The inputs of a convolution's unit are (height, width, channels) of the kernel.
+    """
 
     part: int
     offset: int
@@ -35,6 +39,9 @@ class Place:
         """The parameter's numbers in tensors with the layout of the network's parts, in torch's layout."""
         own = values[self.part][self.offset : self.offset + self.rows * self.stride]
         matrix = own.view(self.rows, self.stride)[:, : self.columns]
+        if self.part == 0 and len(self.shape) == 4:
+            _, channels, height, width = self.shape
+            return matrix.unflatten(0, (height, width, channels)).permute(3, 2, 0, 1)
         return matrix.T if len(self.shape) == 2 and self.part == 0 else matrix.view(self.shape)
 
 
@@ -42,8 +49,8 @@ class NativeNet(Net):
     """A perceptron of any depth and width whose parameters lie in two flat tensors, weights and others.
 
     Args:
-        model: the network: Flatten, Linear, LayerNorm or not, activation, ..., Linear. Its parameters move into the flat
-            tensors, and stay its parameters.
+        model: the network: Flatten, Linear, LayerNorm or not, activation, ..., Linear; before these there may be Conv2d,
+            activation, MaxPool2d, .... Its parameters move into the flat tensors, and stay its parameters.
         kernels: the native library, where it is not this machine's.
     """
 
@@ -51,13 +58,14 @@ class NativeNet(Net):
 
     def __init__(self, model: nn.Module, kernels: ctypes.CDLL | None = None) -> None:
         self.model, self._kernels = model, kernels
-        self._blocks = blocks_of(model)
+        self._convs = convolutions_of(model)
+        self._blocks = blocks_of(model, MODULES_EACH * len(self._convs))
         dtype = self._blocks[0].linear.weight.dtype
-        self._places, layers, lengths = _laid_out(model, self._blocks)
+        self._places, convs, layers, lengths = _laid_out(model, self._convs, self._blocks)
         values, grads = ([aligned_zeros(length, dtype) for length in lengths] for _ in range(2))
         both = zip(("weights", "others"), values, grads, strict=True)
         self.parts = tuple(Part(name, value, grad, name == "weights") for name, value, grad in both)
-        self._network = native.Network(layers, values, grads, kernels)
+        self._network = native.Network(convs, layers, values, grads, kernels)
         self._foreign = [index for index, block in enumerate(self._blocks) if block.function.kind == Kind.FOREIGN]
         with torch.no_grad():
             for name, parameter in model.named_parameters():
@@ -66,7 +74,7 @@ class NativeNet(Net):
                 parameter.data = view
         self._data: native.Data | None = None
         self._gram: Gram | None = None
-        self._x = torch.empty(0)
+        self._x, self._shape = torch.empty(0), torch.Size()
         self._graphs: dict[int, tuple[Tensor, Tensor]] = {}
 
     @staticmethod
@@ -75,7 +83,7 @@ class NativeNet(Net):
         if native.library() is None:
             return "there are no native kernels here"
         try:
-            blocks = blocks_of(model)
+            blocks = blocks_of(model, MODULES_EACH * len(convolutions_of(model)))
         except Refused as refused:
             return str(refused)
         dtype = blocks[0].linear.weight.dtype
@@ -87,13 +95,13 @@ class NativeNet(Net):
     # ---- Tasks -------------------------------------------------------------------------------------------------------
 
     def start_task(self, task: int, data: Task, gram: Gram | None = None) -> None:
-        inputs = data.floats(data.inputs).flatten(1).contiguous()
+        inputs = self._seen(data.floats(data.inputs))
         labels = data.labels.contiguous()
         classes = self._blocks[-1].linear.out_features
         if len(labels) and not (labels.min() >= 0 and labels.max() < classes):
             raise ValueError(f"labels run from {labels.min()} to {labels.max()}, and the network has {classes} outputs")
-        self._gram = gram
-        if gram is None:
+        self._gram = None if self._convs else gram  # a convolution has no products of whole images
+        if self._gram is None:
             self._data = native.Data(inputs, labels)
             return
         layer, images, dtype = self._network.layers[0], len(inputs), inputs.dtype
@@ -101,7 +109,7 @@ class NativeNet(Net):
         products, added = (aligned_zeros(images * layer.padded, dtype) for _ in range(2))
         state = native.GramState(start, products, added, torch.ones((), dtype=torch.float64))
         self._images = inputs
-        self._data = native.Data(gram.products.contiguous(), labels, state)
+        self._data = native.Data(self._gram.products.contiguous(), labels, state)
         self._network.gram_start(self._data, inputs)
 
     def end_task(self) -> None:
@@ -144,7 +152,7 @@ class NativeNet(Net):
         return Steps(correct, losses) if finite else Steps.none()
 
     def forward(self, x: Tensor) -> Tensor:
-        self._x = x.detach().flatten(1).contiguous()
+        self._shape, self._x = x.shape, self._seen(x.detach())
         self._run()
         return self._network.outputs(len(x)).clone()
 
@@ -159,7 +167,20 @@ class NativeNet(Net):
             if self._blocks[last].function.kind == Kind.FOREIGN:
                 self._through(last, with_parameters=False)
             self._network.inputs_backward(len(self._x), first, last, result)
-        return result
+        if not self._convs:
+            return result.view(self._shape)
+        _, channels, height, width = self._shape
+        return result.view(-1, height, width, channels).permute(0, 3, 1, 2)
+
+    def _seen(self, x: Tensor) -> Tensor:
+        """Inputs as the kernels take them, (images, numbers): images with the channels last."""
+        if not self._convs:
+            return x.flatten(1).contiguous()
+        channels = self._convs[0].conv.in_channels
+        if x.dim() != 4 or x.shape[1] != channels:
+            raise ValueError(f"the network takes images of {channels} channels, not a tensor of shape {tuple(x.shape)}")
+        self._network.see(*x.shape[2:])
+        return x.permute(0, 2, 3, 1).flatten(1).contiguous()
 
     # ---- Passes ------------------------------------------------------------------------------------------------------
 
@@ -246,8 +267,10 @@ class NativeNet(Net):
         }
 
 
-def _laid_out(model: nn.Module, blocks: Sequence[Block]) -> tuple[dict[str, Place], list[native.Layer], list[int]]:
-    """Where each parameter is, the layers with their offsets, and the lengths of the two flat tensors."""
+def _laid_out(
+    model: nn.Module, conv_blocks: Sequence[ConvBlock], blocks: Sequence[Block]
+) -> tuple[dict[str, Place], list[native.Conv], list[native.Layer], list[int]]:
+    """Where each parameter is, convolutions and layers with their offsets, and the lengths of the two flat tensors."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     places: dict[str, Place] = {}
     lengths = [0, 0]
@@ -257,15 +280,32 @@ def _laid_out(model: nn.Module, blocks: Sequence[Block]) -> tuple[dict[str, Plac
             return -1
         name = names[id(parameter)]
         if name not in places:
-            is_matrix = part == 0 and parameter.dim() == 2
-            rows, columns = (parameter.shape[1], parameter.shape[0]) if is_matrix else (1, parameter.numel())
+            is_matrix = part == 0 and parameter.dim() > 1
+            columns = parameter.shape[0] if is_matrix else parameter.numel()
+            rows = parameter.numel() // columns
             places[name] = Place(part, lengths[part], rows, columns, parameter.shape)
             lengths[part] += rows * padded(columns)
         return places[name].offset
 
-    layers = []
+    def with_function(layer: native.Layer, function: Function, alpha: Tensor | None) -> native.Layer:
+        layer.kind, layer.alpha, layer.alphas = function.kind, offset(alpha, 1), 0 if alpha is None else alpha.numel()
+        layer.set_function(function.base, function.gate, function.inverse_lipschitz, function.numbers)
+        return layer
+
+    convs, layers = [], []
+    for own in conv_blocks:
+        conv, (outputs, channels, kernel, _) = own.conv, own.conv.weight.shape
+        units = native.Layer(
+            inputs=kernel * kernel * channels,
+            outputs=outputs,
+            width=own.width,
+            weight=offset(conv.weight, 0),
+            bias=offset(conv.bias, 0),
+        )
+        units = with_function(units, own.function, own.alpha)
+        convs.append(native.Conv(channels=channels, kernel=kernel, units=units))
     for block in blocks:
-        linear, function, norm, alpha = block.linear, block.function, block.norm, block.alpha
+        linear, function, norm = block.linear, block.function, block.norm
         layer = native.Layer(
             inputs=linear.in_features,
             outputs=linear.out_features,
@@ -274,16 +314,12 @@ def _laid_out(model: nn.Module, blocks: Sequence[Block]) -> tuple[dict[str, Plac
             bias=offset(linear.bias, 0),
             gain=offset(None if norm is None else norm.weight, 1),
             shift=offset(None if norm is None else norm.bias, 1),
-            alpha=offset(alpha, 1),
-            alphas=0 if alpha is None else alpha.numel(),
-            kind=function.kind,
             has_norm=norm is not None,
             epsilon=0.0 if norm is None else norm.eps,
         )
-        layer.set_function(function.base, function.gate, function.inverse_lipschitz, function.numbers)
-        layers.append(layer)
+        layers.append(with_function(layer, function, block.alpha))
         if function.kind == Kind.FOREIGN and block.activation is not None:
             for own in block.activation.parameters():
                 offset(own, 1)
     ordered = {name: places[name] for name in names.values()}
-    return ordered, layers, [lengths[0], max(lengths[1], padded(1))]
+    return ordered, convs, layers, [lengths[0], max(lengths[1], padded(1))]

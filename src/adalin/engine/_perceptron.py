@@ -56,15 +56,19 @@ class Block:
         return self.activation.alpha if known and isinstance(self.activation, PerNeuron) else None
 
 
-def blocks_of(model: nn.Module) -> list[Block]:
+def blocks_of(model: nn.Module, skip: int = 0) -> list[Block]:
     """The layers of Flatten, Linear, (LayerNorm, activation or one of them,) ..., Linear.
+
+    Args:
+        model: the network.
+        skip: number of modules before them.
 
     Raises:
         Refused: the network is another.
     """
     if type(model) is not nn.Sequential:
         raise Refused("it is no nn.Sequential")
-    modules = list(model)
+    modules = list(model)[skip:]
     if modules and type(modules[0]) is nn.Flatten and (modules[0].start_dim, modules[0].end_dim) == (1, -1):
         del modules[0]
     starts = [index for index, module in enumerate(modules) if isinstance(module, nn.Linear)]
@@ -115,7 +119,7 @@ def _block(modules: list[nn.Module]) -> Block:
             return Block(linear, linear.out_features, Function(Kind.PLAIN), norm)
         return Block(linear, linear.out_features)
     (activation,) = rest
-    function = _function(activation, linear.out_features)
+    function = function_of(activation, linear.out_features)
     if function.kind == Kind.FOREIGN:
         width = _trial(activation, linear)
     else:
@@ -123,13 +127,18 @@ def _block(modules: list[nn.Module]) -> Block:
     return Block(linear, width, function, norm, activation)
 
 
-def _function(activation: nn.Module, units: int) -> Function:
+def function_of(activation: nn.Module, units: int) -> Function:
+    """The kernel of an activation, or `FOREIGN`."""
     foreign = Function(Kind.FOREIGN)
     along_units = getattr(activation, "dim", 1) in (1, -1)
     if type(activation) in CONCATENATED:
         return Function(CONCATENATED[type(activation)]) if along_units else foreign  # type: ignore[index]
     if isinstance(activation, AdaLin | Interpolation):
-        if type(activation) not in (AdaLin, Interpolation) or not along_units or activation.alpha.numel() not in (1, units):
+        if (
+            type(activation) not in (AdaLin, Interpolation)
+            or not along_units
+            or activation.alpha.numel() not in (1, units)
+        ):
             return foreign
         base = activation.base
         gate = activation._gate if isinstance(activation, AdaLin) else GATES.get("none")

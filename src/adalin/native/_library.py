@@ -24,6 +24,8 @@ SIGNATURES = {
     "adalin_conv_backward": [_pointer] * 3 + [_integer] + [_pointer] * 5 + [_integer] + [_pointer] * 5,
 }
 NETWORK_SIGNATURES = {
+    "adalin_conv_forward": [_pointer] * 2 + [_integer] + [_pointer] * 7,
+    "adalin_conv_backward": [_pointer] * 2 + [_integer] + [_pointer] * 10,
     "adalin_plan": [_pointer] + [_integer] * 2,
     "adalin_network_forward": [_pointer] * 2 + [_integer] * 4,
     "adalin_network_backward": [_pointer] * 2 + [_integer] * 4,

@@ -84,6 +84,32 @@ class Layer(ctypes.Structure):
         self.numbers[: len(numbers)] = numbers
 
 
+class Conv(ctypes.Structure):
+    """`Conv` of `network.h`: a convolution without padding, an activation, the largest of each 2 x 2 answers."""
+
+    _fields_ = (
+        *((name, _integer) for name in ("height", "width", "channels", "kernel")),
+        ("units", Layer),
+        *((name, _integer) for name in ("output", "winner", "place", "grad", "sums", "turned", "alphas")),
+    )
+
+    height: int
+    width: int
+    channels: int
+    kernel: int
+    units: Layer
+
+    @property
+    def rows(self) -> int:
+        """Height after pooling."""
+        return (self.height - self.kernel + 1) // 2
+
+    @property
+    def columns(self) -> int:
+        """Width after pooling."""
+        return (self.width - self.kernel + 1) // 2
+
+
 class _Network(ctypes.Structure):
     _fields_ = (
         ("depth", _integer),
@@ -94,6 +120,9 @@ class _Network(ctypes.Structure):
         *((name, _integer) for name in ("batch", "grad")),
         ("transposed", _integer * 2),
         ("batches", _integer * 2),
+        ("conv_depth", _integer),
+        ("convs", ctypes.POINTER(Conv)),
+        *((name, _integer) for name in ("conv_room", "image_grad", "from_images")),
     )
 
 
@@ -133,9 +162,10 @@ class Data:
 
 
 class Network:
-    """A perceptron on native kernels.
+    """A perceptron on native kernels, behind convolutions or not.
 
     Args:
+        convs: convolutions before the layers; `see` sets the size of their images.
         layers: its layers, with offsets into the parameters.
         values: weights and others, flat, padded and aligned.
         grads: their gradients.
@@ -143,19 +173,45 @@ class Network:
     """
 
     def __init__(
-        self, layers: Sequence[Layer], values: Sequence[Tensor], grads: Sequence[Tensor], kernels: ctypes.CDLL | None
+        self,
+        convs: Sequence[Conv],
+        layers: Sequence[Layer],
+        values: Sequence[Tensor],
+        grads: Sequence[Tensor],
+        kernels: ctypes.CDLL | None,
     ) -> None:
         found = kernels or library()
         assert found is not None, "the caller looks first"
         self._kernels, self.dtype = found, real_type(found)
         self.layers = (Layer * len(layers))(*layers)
+        self._convs = (Conv * len(convs))(*convs)
         self._kept = [*values, *grads]
         addresses = [_address(tensor, "a bank", self.dtype, tensor.numel(), ALIGNMENT) for tensor in self._kept]
         self._network = _Network(len(layers), self.layers, *addresses, *(value.numel() for value in values))
+        self._network.conv_depth, self._network.convs = len(convs), self._convs
         self._reference = ctypes.addressof(self._network)
         self._features = self.features = layers[0].inputs
         self.workspace = torch.empty(0, dtype=self.dtype)
         self._counts = torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.float64)
+
+    def see(self, height: int, width: int) -> None:
+        """Take images of this size, with the channels last."""
+        if (self._convs[0].height, self._convs[0].width) == (height, width):
+            return
+        given = f"{height} x {width}"
+        for conv in self._convs:
+            conv.height, conv.width = height, width
+            height, width = conv.rows, conv.columns
+            if height < 1 or width < 1:
+                raise ValueError(f"images of {given} pixels are too small for the convolutions")
+        if height * width * self._convs[-1].units.width != self.layers[0].inputs:
+            raise ValueError(
+                f"images of {given} pixels do not fit {self.layers[0].inputs} inputs of the first linear layer"
+            )
+        first = self._convs[0]
+        self._features = self.features = first.height * first.width * first.channels
+        if self._network.batch:
+            self._plan(self._network.batch)
 
     def reserve(self, batch: int, features: int = 0) -> None:
         """Make room for batches of this size, from rows of this length."""
@@ -163,9 +219,12 @@ class Network:
             raise ValueError(f"a batch has at least one image, not {batch}")
         if batch > self._network.batch or features > self._features:
             batch, self._features = max(batch, self._network.batch), max(features, self._features)
-            length = self._kernels.adalin_plan(self._reference, batch, self._features)
-            self.workspace = aligned_zeros(length, self.dtype)
-            self._network.workspace = self.workspace.data_ptr()
+            self._plan(batch)
+
+    def _plan(self, batch: int) -> None:
+        length = self._kernels.adalin_plan(self._reference, batch, self._features)
+        self.workspace = aligned_zeros(length, self.dtype)
+        self._network.workspace = self.workspace.data_ptr()
 
     def view(self, offset: int, batch: int, stride: int, columns: int) -> Tensor:
         """Some of the workspace."""
@@ -199,9 +258,7 @@ class Network:
 
     def backward(self, x: Tensor, first: int, last: int) -> None:
         """Gradients of layers `last` down to `first`, from that in `grad`; those of others are added."""
-        self._kernels.adalin_network_backward(
-            self._reference, self._batch(x), self.features, len(x), first, last
-        )
+        self._kernels.adalin_network_backward(self._reference, self._batch(x), self.features, len(x), first, last)
 
     def inputs_backward(self, batch: int, first: int, last: int, to: Tensor) -> None:
         """The gradient for the inputs alone, from that in `grad`; `to` takes that for the network's."""
@@ -412,7 +469,11 @@ def _part(
         raise ValueError(f"an optimiser's tensor has {count} elements, which is no multiple of {STEP}")
     moments = [None if own is None else _address(own, "a moment", dtype, count) for own in (first, second)]
     return _Part(
-        _address(value, "a parameter", dtype, count), _address(grad, "a gradient", dtype, count), *moments, count, is_weight
+        _address(value, "a parameter", dtype, count),
+        _address(grad, "a gradient", dtype, count),
+        *moments,
+        count,
+        is_weight,
     )
 
 
@@ -433,7 +494,9 @@ def _address(tensor: Tensor, name: str, dtype: torch.dtype, count: int, alignmen
     if tensor.numel() != count:
         raise ValueError(f"{name} must have {count} elements, not {tensor.numel()}")
     if not tensor.is_contiguous():
-        raise ValueError(f"{name} is not contiguous: its strides are {tensor.stride()}, its shape {tuple(tensor.shape)}")
+        raise ValueError(
+            f"{name} is not contiguous: its strides are {tensor.stride()}, its shape {tuple(tensor.shape)}"
+        )
     address = tensor.data_ptr()
     if address % (alignment or dtype.itemsize) or (address == 0 and count > 0):
         raise ValueError(f"{name} is not aligned to {alignment or dtype.itemsize} bytes")

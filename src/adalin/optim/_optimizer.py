@@ -9,8 +9,8 @@ from typing import ClassVar
 from torch import Tensor
 
 from adalin._registry import Registry
-from adalin.optim._schedule import SCHEDULES
 from adalin.native import Pass
+from adalin.optim._schedule import SCHEDULES
 from adalin.structure import Part
 
 State = dict[str, Tensor]
