@@ -67,8 +67,9 @@ template <class Rule>
 INLINE void weights_backward(const Network& net, const Layer& layer, const Batch& x, int64_t first, int64_t last,
                              const Rule& rule) {
   int64_t padded = layer.padded();
+  auto finish = rule.at(layer.weight + first * padded, padded);
   product(last - first, padded, x.size, Columns{x.data + first, x.stride},
-          Right{net.workspace + net.grad, layer.stride()}, FromZero{}, rule.at(layer.weight + first * padded, padded));
+          Right{net.workspace + net.grad, layer.stride()}, FromZeroFor{finish.data, padded}, finish);
 }
 
 template <class Rule>
