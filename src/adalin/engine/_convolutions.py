@@ -1,6 +1,7 @@
 """The convolutions before a perceptron, as native kernels know them."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from torch import nn
 
@@ -41,7 +42,7 @@ def convolutions_of(model: nn.Module) -> list[ConvBlock]:
     modules = list(model) if type(model) is nn.Sequential else []
     count = sum(isinstance(module, nn.Conv2d) for module in modules)
     blocks = [_block(modules[MODULES_EACH * index :][:MODULES_EACH]) for index in range(count)]
-    for block, after in zip(blocks, blocks[1:], strict=False):
+    for block, after in pairwise(blocks):
         if block.width != after.conv.in_channels:
             raise Refused(f"a convolution of {after.conv.in_channels} channels follows {block.width}")
     return blocks

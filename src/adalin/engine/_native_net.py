@@ -49,8 +49,9 @@ class NativeNet(Net):
     """A perceptron of any depth and width whose parameters lie in two flat tensors, weights and others.
 
     Args:
-        model: the network: Flatten, Linear, LayerNorm or not, activation, ..., Linear; before these there may be Conv2d,
-            activation, MaxPool2d, .... Its parameters move into the flat tensors, and stay its parameters.
+        model: the network: Flatten, Linear, LayerNorm or not, activation, ..., Linear; before these there may be
+            convolutions, each as Conv2d, activation, MaxPool2d. Its parameters move into the flat tensors, and stay its
+            parameters.
         kernels: the native library, where it is not this machine's.
     """
 
@@ -293,16 +294,17 @@ def _laid_out(
         return layer
 
     convs, layers = [], []
-    for own in conv_blocks:
-        conv, (outputs, channels, kernel, _) = own.conv, own.conv.weight.shape
+    for conv_block in conv_blocks:
+        conv = conv_block.conv
+        outputs, channels, kernel, _ = conv.weight.shape
         units = native.Layer(
             inputs=kernel * kernel * channels,
             outputs=outputs,
-            width=own.width,
+            width=conv_block.width,
             weight=offset(conv.weight, 0),
             bias=offset(conv.bias, 0),
         )
-        units = with_function(units, own.function, own.alpha)
+        units = with_function(units, conv_block.function, conv_block.alpha)
         convs.append(native.Conv(channels=channels, kernel=kernel, units=units))
     for block in blocks:
         linear, function, norm = block.linear, block.function, block.norm
