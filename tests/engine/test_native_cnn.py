@@ -105,9 +105,9 @@ def test_matched_widths_train_natively(method, options):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_float32_is_at_most_twice_as_far_from_float64_as_torch(method):
-    """Over several seeds: where two outputs under one pool are almost equal, rounding may choose another one."""
-    shape, squares = (3, 32, 32), {"mine": 0.0, "torch": 0.0}
-    for seed in range(3):
+    """The median of several seeds: where two outputs under one pool are almost equal, rounding may choose another one."""
+    shape, found = (3, 20, 20), {"mine": [], "torch": []}
+    for seed in range(5):
         model = make(method, shape=shape, seed=seed)
         task = images(shape)
         exact = ModuleNet(copy.deepcopy(model).double())
@@ -115,8 +115,9 @@ def test_float32_is_at_most_twice_as_far_from_float64_as_torch(method):
         trained(exact, Task(task.inputs.double(), task.labels))
         for name, net in nets.items():
             trained(net, task)
-            squares[name] += sum(own**2 for own in errors(net, exact).values())
-    assert squares["mine"] <= 4 * squares["torch"]
+            found[name].append(list(errors(net, exact).values()))
+    mine, torchs = (torch.tensor(found[name]).median(0).values for name in ("mine", "torch"))
+    assert (mine <= 2 * torchs).all()
 
 
 @pytest.mark.parametrize("method", METHODS)
