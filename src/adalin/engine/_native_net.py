@@ -58,7 +58,7 @@ class NativeNet(Net):
     engine = "native"
 
     def __init__(self, model: nn.Module, kernels: ctypes.CDLL | None = None) -> None:
-        self.model, self._kernels = model, kernels
+        self.model = model
         self._convs = convolutions_of(model)
         self._blocks = blocks_of(model, MODULES_EACH * len(self._convs))
         dtype = self._blocks[0].linear.weight.dtype
@@ -136,7 +136,7 @@ class NativeNet(Net):
         if own is None or self._foreign or update.clip is not None:
             assert self._gram is None, "a learner that gives products of images trains by plain SGD"
             return super().train_steps(order, batch_size, first_step, update)
-        own = replace(own, shrink=update.shrink, kernels=self._kernels)
+        own = replace(own, shrink=update.shrink)
         correct, losses = self._network.train(self._given, order.contiguous(), batch_size, own)
         return Steps(correct, losses, diverged=len(correct) < -(-len(order) // batch_size))
 

@@ -299,6 +299,7 @@ class Network:
         self.reserve(min(batch, len(order)), given.features)
         if data.gram is not None and not update.is_plain:
             raise ValueError("products of images train a first layer by SGD without momentum only")
+        own, parts = update._for_kernels(self.dtype)
         steps = -(-len(order) // batch)
         correct, losses = torch.empty(steps, dtype=torch.int64), torch.empty(steps, dtype=torch.float64)
         made = self._kernels.adalin_network_train(
@@ -307,8 +308,8 @@ class Network:
             _rows(order, len(data.inputs)),
             len(order),
             batch,
-            update.address,
-            update.parts_address,
+            ctypes.addressof(own),
+            ctypes.addressof(parts),
             correct.data_ptr(),
             losses.data_ptr(),
         )
@@ -384,7 +385,7 @@ class _Part(ctypes.Structure):
     )
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Pass:
     """One step of an optimiser over flat tensors, whose lengths are multiples of 16. Called, it makes it."""
 
@@ -418,21 +419,25 @@ class Pass:
     """Mean of squared gradients; empty without."""
     steps: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.float64))
     """Steps made so far, float64; a pass adds one."""
-    kernels: ctypes.CDLL | None = None
-    """The library, where it is not this machine's."""
+    @property
+    def is_plain(self) -> bool:
+        """Whether a step scales weights and adds the gradient times a number, and nothing more."""
+        return self.kind == PassKind.SGD and self.momentum == 0
 
-    def __post_init__(self) -> None:
-        found = self.kernels or library()
+    def __call__(self, kernels: ctypes.CDLL | None = None) -> None:
+        """Make it; `kernels` is the library, where it is not this machine's."""
+        found = kernels or library()
         assert found is not None, "the caller looks first"
-        self._kernels, dtype = found, real_type(found)
-        count = len(self.values)
-        missing: list[Tensor | None] = [None] * count
+        own, parts = self._for_kernels(real_type(found))
+        found.adalin_pass(ctypes.addressof(own), ctypes.addressof(parts), len(parts))
+
+    def _for_kernels(self, dtype: torch.dtype) -> "tuple[_Pass, ctypes.Array[_Part]]":
+        missing: list[Tensor | None] = [None] * len(self.values)
         together = zip(
             self.values, self.grads, self.first or missing, self.second or missing, self.are_weights, strict=True
         )
-        self._parts = (_Part * count)(*(_part(*own, dtype=dtype) for own in together))
-        self.parts_address = ctypes.addressof(self._parts)
-        self._pass = _Pass(
+        parts = [_part(*own, dtype=dtype) for own in together]
+        own = _Pass(
             self.kind,
             self.nesterov,
             self.decoupled,
@@ -444,16 +449,7 @@ class Pass:
             self.shrink,
             _address(self.steps, "the number of steps", torch.float64, 1),
         )
-        self.address = ctypes.addressof(self._pass)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether a step scales weights and adds the gradient times a number, and nothing more."""
-        return self.kind == PassKind.SGD and self.momentum == 0
-
-    def __call__(self) -> None:
-        """Make the pass."""
-        self._kernels.adalin_pass(self.address, self.parts_address, len(self.values))
+        return own, (_Part * len(parts))(*parts)
 
 
 def real_type(kernels: ctypes.CDLL) -> torch.dtype:
