@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.double_kernels import double_kernels
 from torch import nn
 
 from adalin import native
@@ -16,7 +17,6 @@ from adalin.models import cnn, make_model
 from adalin.native import _library
 from adalin.optim import SGD, Adam, RMSprop
 from adalin.streams import Task
-from tests.double_kernels import double_kernels
 
 pytestmark = pytest.mark.skipif(native.isa() is None, reason="no native kernels here")
 
@@ -105,7 +105,7 @@ def test_matched_widths_train_natively(method, options):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_float32_is_at_most_twice_as_far_from_float64_as_torch(method):
-    """The median of several seeds: where two outputs under one pool are almost equal, rounding may choose another one."""
+    """The median of several seeds: where two outputs in a pool are almost equal, rounding may choose another."""
     shape, found = (3, 20, 20), {"mine": [], "torch": []}
     for seed in range(5):
         model = make(method, shape=shape, seed=seed)

@@ -20,12 +20,8 @@ SIGNATURES = {
     "adalin_backward": [_pointer] * 6 + [_integer] * 4,
     "adalin_points": [_pointer] * 5 + [_integer],
     "adalin_gate": [ctypes.c_int, _pointer, _pointer, _integer],
-    "adalin_conv_forward": [_pointer] * 3 + [_integer] + [_pointer] * 7,
-    "adalin_conv_backward": [_pointer] * 3 + [_integer] + [_pointer] * 5 + [_integer] + [_pointer] * 5,
 }
 NETWORK_SIGNATURES = {
-    "adalin_conv_forward": [_pointer] * 2 + [_integer] + [_pointer] * 7,
-    "adalin_conv_backward": [_pointer] * 2 + [_integer] + [_pointer] * 10,
     "adalin_plan": [_pointer] + [_integer] * 2,
     "adalin_network_forward": [_pointer] * 2 + [_integer] * 4,
     "adalin_network_backward": [_pointer] * 2 + [_integer] * 4,
@@ -36,6 +32,8 @@ NETWORK_SIGNATURES = {
     "adalin_network_gram_start": [_pointer] * 3,
     "adalin_network_gram_weights": [_pointer] * 3,
     "adalin_pass": [_pointer] * 2 + [_integer],
+    "adalin_conv_forward": [_pointer] * 2 + [_integer] + [_pointer] * 7,
+    "adalin_conv_backward": [_pointer] * 2 + [_integer] + [_pointer] * 10,
 }
 RETURN_INTEGERS = ("adalin_plan", "adalin_network_train")
 
