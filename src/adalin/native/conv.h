@@ -17,6 +17,7 @@
 
 #include "activations.h"
 #include "patches.h"
+#include "transpose.h"
 
 namespace {
 
@@ -96,7 +97,8 @@ inline void pool(const Conv& c, const Real* z, const Real* y, Real* winner, Real
 }
 
 // An image's gradient for z from that for its output; adds sums for biases and alphas.
-inline void unpool(const Conv& c, const Real* grad, const Real* place, const Slopes& slopes, Real* grad_bias, Real* grad_alpha) {
+inline void unpool(const Conv& c, const Real* grad, const Real* place, const Slopes& slopes, Real* grad_bias,
+                   Real* grad_alpha) {
   int64_t padded = c.padded(), row = 2 * c.columns() * padded, copies = c.copies();
   for (int64_t v = 0; v < padded; v += LANES) {
     V biases = {}, alphas = {};
@@ -104,7 +106,8 @@ inline void unpool(const Conv& c, const Real* grad, const Real* place, const Slo
       V four[4] = {};
       for (int64_t copy = 0; copy < copies; copy++) {
         int64_t at = (pixel * copies + copy) * padded + v;
-        V where = load(place + at), own = where >= 0 ? load(grad + pixel * c.grad_row() + copy * c.units.outputs + v) : V{};
+        V where = load(place + at), own = load(grad + pixel * c.grad_row() + copy * c.units.outputs + v);
+        own = where >= 0 ? own : V{};
         alphas += own * load(slopes.injected + at);
         own = own * load(slopes.slope + at);
         biases += own;
@@ -143,23 +146,23 @@ inline void weight_gradient(const Conv& c, const Real* input, const Real* grad_z
 
 // The weights as [kernel][kernel][units][channels padded to 16], for `input_gradient`.
 inline void turn_weights(const Conv& c, const Real* weight, Real* to) {
-  int64_t padded = c.padded(), to_row = c.channels_row();
-  for (int64_t place = 0; place < c.kernel * c.kernel; place++, weight += c.channels * padded, to += c.units.outputs * to_row)
-    for (int64_t channel = 0; channel < c.channels; channel++)
-      for (int64_t unit = 0; unit < c.units.outputs; unit++) to[unit * to_row + channel] = weight[channel * padded + unit];
+  for (int64_t i = 0; i < c.kernel * c.kernel; i++)
+    transpose(to + i * c.units.outputs * c.channels_row(), c.channels_row(), weight + i * c.channels * c.padded(), c.padded(),
+              c.channels, c.units.outputs);
 }
 
 // An image's gradient for its input, [height][width][channels padded to 16].
 inline void input_gradient(const Conv& c, const Real* turned, const Real* grad_z, Real* grad_input) {
-  int64_t padded = c.padded(), grad_row = c.channels_row(), rows = 2 * c.rows(), columns = 2 * c.columns(), place = c.units.outputs * grad_row;
+  int64_t padded = c.padded(), rows = 2 * c.rows(), columns = 2 * c.columns();
+  int64_t grad_row = c.channels_row(), place = c.units.outputs * grad_row;
   std::memset(grad_input, 0, c.height * c.width * grad_row * sizeof(Real));
   for (int64_t y = 0; y < c.height; y++) {
     int64_t first = y < c.kernel ? 0 : y - c.kernel + 1, last = y < rows ? y : rows - 1;  // rows of grad_z that read y
     for (int64_t k = 0; k < c.kernel && first <= last; k++) {
       Real* to = grad_input + (y * c.width + k) * grad_row;
       patches({to, grad_row, to, grad_row}, {grad_z + first * columns * padded, padded, 1, columns * padded},
-              {turned + ((y - first) * c.kernel + k) * place, grad_row, -c.kernel * place}, {last - first + 1, c.units.outputs},
-              columns, grad_row);
+              {turned + ((y - first) * c.kernel + k) * place, grad_row, -c.kernel * place},
+              {last - first + 1, c.units.outputs}, columns, grad_row);
     }
   }
 }

@@ -1,7 +1,6 @@
 // The convolutions before a network's layers: from a batch of images to what the first layer reads, and back.
 #pragma once
 #include "conv.h"
-#include "loss.h"
 
 namespace {
 
@@ -46,7 +45,8 @@ inline void image_backward(const Network& net, const Real* input, int64_t b, Rea
     differentiate(c, net.workspace + c.winner + b * c.saved(), net.workspace + c.alphas, slopes);
     unpool(c, net.workspace + c.grad, net.workspace + c.place + b * c.saved(), slopes, sums + c.weights(),
            sums + c.weights() + c.padded());
-    if (input) weight_gradient(c, i == 0 ? input : net.workspace + net.convs[i - 1].output + b * c.inputs(), slopes.grad_z, sums);
+    const Real* own = i == 0 ? input : net.workspace + net.convs[i - 1].output + b * c.inputs();
+    if (input) weight_gradient(c, own, slopes.grad_z, sums);
     if (i > 0) input_gradient(c, net.workspace + c.turned, slopes.grad_z, net.workspace + net.convs[i - 1].grad);
     else if (to) input_gradient(c, net.workspace + c.turned, slopes.grad_z, to);
   }
@@ -55,7 +55,8 @@ inline void image_backward(const Network& net, const Real* input, int64_t b, Rea
 // Gradients from that for what the first layer read, [features][padded batch]. Those for parameters go where `rule` says,
 // and for alphas to `to_others`, if x has its images; those for the images to `to`, [batch][height][width][channels].
 template <class Rule>
-void images_backward(const Network& net, const Batch& x, const Real* transposed, const Rule& rule, Real* to_others, Real* to) {
+void images_backward(const Network& net, const Batch& x, const Real* transposed, const Rule& rule, Real* to_others,
+                     Real* to) {
   for (int64_t i = 0; i < net.conv_depth; i++) {
     const Conv& c = net.convs[i];
     std::memset(net.workspace + c.sums, 0, (c.weights() + 2 * c.padded()) * sizeof(Real));
