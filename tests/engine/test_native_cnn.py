@@ -216,3 +216,11 @@ def sequential(**changed):
 def test_other_convolutions_are_refused_with_the_reason(changed, reason):
     assert not NativeNet.refusal(sequential())
     assert reason in NativeNet.refusal(sequential(**changed))
+
+
+def test_convolutions_that_share_weights_are_refused():
+    conv = nn.Conv2d(3, 3, 3)
+    model = nn.Sequential(
+        conv, nn.ReLU(), nn.MaxPool2d(2), conv, nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(12, 10)
+    )
+    assert NativeNet.refusal(model) == "convolutions share weights"

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from torch import nn
 
-from adalin.engine._perceptron import CONCATENATED, Function, Refused, function_of
+from adalin.engine._perceptron import CONCATENATED, Function, RefusedError, function_of
 from adalin.native import Kind
 from adalin.nn import PerNeuron
 
@@ -37,34 +37,36 @@ def convolutions_of(model: nn.Module) -> list[ConvBlock]:
     """The blocks at the beginning of an nn.Sequential; none where it has no convolution.
 
     Raises:
-        Refused: native kernels do not know them.
+        RefusedError: native kernels do not know them.
     """
     modules = list(model) if type(model) is nn.Sequential else []
     count = sum(isinstance(module, nn.Conv2d) for module in modules)
     blocks = [_block(modules[MODULES_EACH * index :][:MODULES_EACH]) for index in range(count)]
+    if len({id(block.conv.weight) for block in blocks}) < count:
+        raise RefusedError("convolutions share weights")
     for block, after in pairwise(blocks):
         if block.width != after.conv.in_channels:
-            raise Refused(f"a convolution of {after.conv.in_channels} channels follows {block.width}")
+            raise RefusedError(f"a convolution of {after.conv.in_channels} channels follows {block.width}")
     return blocks
 
 
 def _block(modules: list[nn.Module]) -> ConvBlock:
     kinds = [type(module) for module in modules]
     if len(modules) < MODULES_EACH or kinds[0] is not nn.Conv2d or kinds[2] is not nn.MaxPool2d:
-        raise Refused("its convolutions are not each followed by an activation and by max-pooling")
+        raise RefusedError("its convolutions are not each followed by an activation and by max-pooling")
     conv, activation, pool = modules
     assert isinstance(conv, nn.Conv2d)
     assert isinstance(pool, nn.MaxPool2d)
     if not _is_plain(conv):
-        raise Refused("a convolution has a stride, padding, dilation, groups, no bias or no square kernel")
+        raise RefusedError("a convolution has a stride, padding, dilation, groups, no bias or no square kernel")
     window = {_pair(pool.kernel_size), _pair(pool.stride)}
     if window != {(2, 2)} or _pair(pool.padding) != (0, 0) or _pair(pool.dilation) != (1, 1):
-        raise Refused("a max-pooling is not over 2 x 2 pixels")
+        raise RefusedError("a max-pooling is not over 2 x 2 pixels")
     if pool.ceil_mode or pool.return_indices:
-        raise Refused("a max-pooling has options of its own")
+        raise RefusedError("a max-pooling has options of its own")
     function = function_of(activation, conv.out_channels)
     if function.kind == Kind.FOREIGN or getattr(activation, "dim", 1) != 1:
-        raise Refused(f"{type(activation).__name__} follows a convolution")
+        raise RefusedError(f"{type(activation).__name__} follows a convolution")
     return ConvBlock(conv, activation, function)
 
 

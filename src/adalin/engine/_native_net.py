@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from adalin import native
 from adalin.engine._convolutions import MODULES_EACH, ConvBlock, convolutions_of
 from adalin.engine._gram import Gram
+from adalin.engine._module_net import weights_of
 from adalin.engine._net import Net, Steps, Update
-from adalin.engine._perceptron import Block, Function, Refused, blocks_of
+from adalin.engine._perceptron import Block, Function, RefusedError, blocks_of
 from adalin.native import Kind, aligned_zeros, padded
 from adalin.streams import Task
 from adalin.structure import Part
@@ -19,7 +20,7 @@ from adalin.structure import Part
 
 @dataclass(frozen=True)
 class Place:
-    """Where a parameter is in a flat tensor: as a matrix (inputs, outputs), or (1, numbers).
+    """Where a parameter is in a flat tensor: as a matrix (inputs, outputs), or as one row.
 
     The inputs of a convolution's unit are (height, width, channels) of the kernel.
     """
@@ -29,6 +30,7 @@ class Place:
     rows: int
     columns: int
     shape: torch.Size
+    is_matrix: bool
 
     @property
     def stride(self) -> int:
@@ -39,10 +41,10 @@ class Place:
         """The parameter's numbers in tensors with the layout of the network's parts, in torch's layout."""
         own = values[self.part][self.offset : self.offset + self.rows * self.stride]
         matrix = own.view(self.rows, self.stride)[:, : self.columns]
-        if self.part == 0 and len(self.shape) == 4:
+        if self.is_matrix and len(self.shape) == 4:
             _, channels, height, width = self.shape
             return matrix.unflatten(0, (height, width, channels)).permute(3, 2, 0, 1)
-        return matrix.T if len(self.shape) == 2 and self.part == 0 else matrix.view(self.shape)
+        return matrix.T if self.is_matrix else matrix.view(self.shape)
 
 
 class NativeNet(Net):
@@ -67,7 +69,15 @@ class NativeNet(Net):
         both = zip(("weights", "others"), values, grads, strict=True)
         self.parts = tuple(Part(name, value, grad, name == "weights") for name, value, grad in both)
         self._network = native.Network(convs, layers, values, grads, kernels)
-        self._foreign = [index for index, block in enumerate(self._blocks) if block.function.kind == Kind.FOREIGN]
+        self._foreign = {
+            index: block.activation
+            for index, block in enumerate(self._blocks)
+            if block.function.kind == Kind.FOREIGN and block.activation is not None
+        }
+        learned = {id(own) for activation in self._foreign.values() for own in activation.parameters()}
+        self._foreign_grads = {
+            id(own): self._places[name].of(grads) for name, own in model.named_parameters() if id(own) in learned
+        }
         with torch.no_grad():
             for name, parameter in model.named_parameters():
                 view = self._places[name].of(values)
@@ -85,7 +95,7 @@ class NativeNet(Net):
             return "there are no native kernels here"
         try:
             blocks = blocks_of(model, MODULES_EACH * len(convolutions_of(model)))
-        except Refused as refused:
+        except RefusedError as refused:
             return str(refused)
         dtype = blocks[0].linear.weight.dtype
         return "" if dtype is torch.float32 else f"its parameters are {dtype}"
@@ -96,13 +106,13 @@ class NativeNet(Net):
     # ---- Tasks -------------------------------------------------------------------------------------------------------
 
     def start_task(self, task: int, data: Task, gram: Gram | None = None) -> None:
-        inputs = self._seen(data.floats(data.inputs))
+        inputs = self._rows(data.floats(data.inputs))
         labels = data.labels.contiguous()
         classes = self._blocks[-1].linear.out_features
         if len(labels) and not (labels.min() >= 0 and labels.max() < classes):
             raise ValueError(f"labels run from {labels.min()} to {labels.max()}, and the network has {classes} outputs")
-        self._gram = None if self._convs else gram  # a convolution has no products of whole images
-        if self._gram is None:
+        self._gram = gram = None if self._convs else gram  # a convolution has no products of whole images
+        if gram is None:
             self._data = native.Data(inputs, labels)
             return
         layer, images, dtype = self._network.layers[0], len(inputs), inputs.dtype
@@ -110,7 +120,7 @@ class NativeNet(Net):
         products, added = (aligned_zeros(images * layer.padded, dtype) for _ in range(2))
         state = native.GramState(start, products, added, torch.ones((), dtype=torch.float64))
         self._images = inputs
-        self._data = native.Data(self._gram.products.contiguous(), labels, state)
+        self._data = native.Data(gram.products.contiguous(), labels, state)
         self._network.gram_start(self._data, inputs)
 
     def end_task(self) -> None:
@@ -153,7 +163,7 @@ class NativeNet(Net):
         return Steps(correct, losses) if finite else Steps.none()
 
     def forward(self, x: Tensor) -> Tensor:
-        self._shape, self._x = x.shape, self._seen(x.detach())
+        self._shape, self._x = x.shape, self._rows(x.detach())
         self._run()
         return self._network.outputs(len(x)).clone()
 
@@ -165,22 +175,22 @@ class NativeNet(Net):
         self._take(grad)
         result = torch.empty_like(self._x)
         for first, last in self._segments_backward():
-            if self._blocks[last].function.kind == Kind.FOREIGN:
+            if last in self._foreign:
                 self._through(last, with_parameters=False)
             self._network.inputs_backward(len(self._x), first, last, result)
         if not self._convs:
-            return result.view(self._shape)
+            return result
         _, channels, height, width = self._shape
         return result.view(-1, height, width, channels).permute(0, 3, 1, 2)
 
-    def _seen(self, x: Tensor) -> Tensor:
-        """Inputs as the kernels take them, (images, numbers): images with the channels last."""
+    def _rows(self, x: Tensor) -> Tensor:
+        """Inputs as the kernels take them, a row each: images with the channels last."""
         if not self._convs:
             return x.flatten(1).contiguous()
         channels = self._convs[0].conv.in_channels
         if x.dim() != 4 or x.shape[1] != channels:
             raise ValueError(f"the network takes images of {channels} channels, not a tensor of shape {tuple(x.shape)}")
-        self._network.see(*x.shape[2:])
+        self._network.see(x.shape[2], x.shape[3])
         return x.permute(0, 2, 3, 1).flatten(1).contiguous()
 
     # ---- Passes ------------------------------------------------------------------------------------------------------
@@ -188,11 +198,9 @@ class NativeNet(Net):
     def _run(self) -> None:
         """All layers, with Python's activations between them."""
         start, batch = 0, len(self._x)
-        for index in self._foreign:
+        for index, activation in self._foreign.items():
             self._network.forward(self._x, start, index + 1)
-            x = self._network.activation_inputs(index, batch).detach().requires_grad_()
-            activation = self._blocks[index].activation
-            assert activation is not None
+            x = self._network.activation_inputs(index, batch).clone().requires_grad_()
             with torch.enable_grad():
                 y = activation(x)
             self._graphs[index] = x, y
@@ -203,8 +211,10 @@ class NativeNet(Net):
     def _backward(self) -> None:
         """All gradients, from that for the outputs in the workspace."""
         self.parts[1].grad.zero_()
+        for grad in self._foreign_grads.values():
+            grad.zero_()
         for first, last in self._segments_backward():
-            if self._blocks[last].function.kind == Kind.FOREIGN:
+            if last in self._foreign:
                 self._through(last, with_parameters=True)
             self._network.backward(self._x, first, last)
 
@@ -218,29 +228,27 @@ class NativeNet(Net):
     def _through(self, index: int, *, with_parameters: bool) -> None:
         """The gradient for the answers of one of Python's activations becomes that for what it was given."""
         x, y = self._graphs[index]
-        layer, batch, activation = self._network.layers[index], len(self._x), self._blocks[index].activation
-        assert activation is not None
-        learned = list(activation.parameters())
-        grads = torch.autograd.grad(
-            y,
-            [x, *learned] if with_parameters else [x],
-            self._network.grad(index, batch, layer.width).clone(),
-            retain_graph=True,
-            materialize_grads=True,
-        )
-        self._network.grad(index, batch, layer.padded)[:, layer.outputs :].zero_()
-        self._network.grad(index, batch, layer.outputs).copy_(grads[0])
-        places = {id(own): self._places[name] for name, own in self.model.named_parameters()}
-        for own, grad in zip(learned, grads[1:], strict=False):
-            places[id(own)].of([part.grad for part in self.parts]).add_(grad)
+        layer, batch = self._network.layers[index], len(self._x)
+        learned = list(self._foreign[index].parameters()) if with_parameters else []
+        grad = self._network.grad(index, batch, layer.width).clone()
+        first, *others = torch.autograd.grad(y, [x, *learned], grad, retain_graph=True, materialize_grads=True)
+        self._put(index, first)
+        for own, more in zip(learned, others, strict=True):
+            self._foreign_grads[id(own)].add_(more)
 
     def _take(self, grad: Tensor) -> None:
         last, batch = len(self._blocks) - 1, len(self._x)
-        layer = self._network.layers[last]
-        if grad.shape != (batch, layer.outputs):
-            raise ValueError(f"the gradient must be {(batch, layer.outputs)}, not {tuple(grad.shape)}")
-        self._network.grad(last, batch, layer.padded)[:, layer.outputs :].zero_()
-        self._network.grad(last, batch, layer.outputs).copy_(grad)
+        outputs = self._network.layers[last].outputs
+        if grad.shape != (batch, outputs):
+            raise ValueError(f"the gradient must be {(batch, outputs)}, not {tuple(grad.shape)}")
+        self._put(last, grad)
+
+    def _put(self, index: int, grad: Tensor) -> None:
+        """Leave the gradient for a layer before its activation in the workspace."""
+        layer, (batch, units) = self._network.layers[index], grad.shape
+        place = self._network.grad(index, batch, layer.padded)
+        place[:, units:] = 0
+        place[:, :units] = grad
 
     # ---- Weights by products of images -------------------------------------------------------------------------------
 
@@ -273,18 +281,18 @@ def _laid_out(
 ) -> tuple[dict[str, Place], list[native.Conv], list[native.Layer], list[int]]:
     """Where each parameter is, convolutions and layers with their offsets, and the lengths of the two flat tensors."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
+    weights = {id(weight) for weight in weights_of(model)}
     places: dict[str, Place] = {}
     lengths = [0, 0]
 
-    def offset(parameter: Tensor | None, part: int) -> int:
+    def offset(parameter: Tensor | None, part: int, *, is_matrix: bool = False) -> int:
         if parameter is None:
             return -1
         name = names[id(parameter)]
         if name not in places:
-            is_matrix = part == 0 and parameter.dim() > 1
             columns = parameter.shape[0] if is_matrix else parameter.numel()
             rows = parameter.numel() // columns
-            places[name] = Place(part, lengths[part], rows, columns, parameter.shape)
+            places[name] = Place(part, lengths[part], rows, columns, parameter.shape, is_matrix)
             lengths[part] += rows * padded(columns)
         return places[name].offset
 
@@ -301,7 +309,7 @@ def _laid_out(
             inputs=kernel * kernel * channels,
             outputs=outputs,
             width=conv_block.width,
-            weight=offset(conv.weight, 0),
+            weight=offset(conv.weight, 0, is_matrix=True),
             bias=offset(conv.bias, 0),
         )
         units = with_function(units, conv_block.function, conv_block.alpha)
@@ -312,7 +320,7 @@ def _laid_out(
             inputs=linear.in_features,
             outputs=linear.out_features,
             width=block.width,
-            weight=offset(linear.weight, 0),
+            weight=offset(linear.weight, 0, is_matrix=True),
             bias=offset(linear.bias, 0),
             gain=offset(None if norm is None else norm.weight, 1),
             shift=offset(None if norm is None else norm.bias, 1),
@@ -322,6 +330,6 @@ def _laid_out(
         layers.append(with_function(layer, function, block.alpha))
         if function.kind == Kind.FOREIGN and block.activation is not None:
             for own in block.activation.parameters():
-                offset(own, 1)
+                offset(own, 0 if id(own) in weights else 1)
     ordered = {name: places[name] for name in names.values()}
     return ordered, convs, layers, [lengths[0], max(lengths[1], padded(1))]

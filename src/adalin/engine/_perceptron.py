@@ -1,11 +1,11 @@
 """What a multi-layer perceptron consists of, as native kernels know it."""
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
-from adalin.engine._module_net import weights_of
 from adalin.native import Kind
 from adalin.nn import (
     GATES,
@@ -23,7 +23,7 @@ from adalin.nn import (
 CONCATENATED = {CReLU: Kind.CRELU, DeepFourier: Kind.FOURIER}
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """A network that is no such perceptron; the message is the end of a sentence."""
 
 
@@ -64,45 +64,41 @@ def blocks_of(model: nn.Module, skip: int = 0) -> list[Block]:
         skip: number of modules before them.
 
     Raises:
-        Refused: the network is another.
+        RefusedError: the network is another.
     """
     if type(model) is not nn.Sequential:
-        raise Refused("it is no nn.Sequential")
+        raise RefusedError("it is no nn.Sequential")
     modules = list(model)[skip:]
     if modules and type(modules[0]) is nn.Flatten and (modules[0].start_dim, modules[0].end_dim) == (1, -1):
         del modules[0]
     starts = [index for index, module in enumerate(modules) if isinstance(module, nn.Linear)]
     if not starts or starts[0] != 0 or starts[-1] != len(modules) - 1:
-        raise Refused("it does not begin and end with a linear layer")
+        raise RefusedError("it does not begin and end with a linear layer")
     _check_parameters(model, [modules[index] for index in starts])
     ends = [*starts[1:], len(modules)]
     blocks = [_block(modules[start:end]) for start, end in zip(starts, ends, strict=True)]
-    for block, after in zip(blocks, blocks[1:], strict=False):
+    for block, after in pairwise(blocks):
         if block.width != after.linear.in_features:
-            raise Refused(f"a layer of {after.linear.in_features} inputs follows {block.width} outputs")
-    weights = {id(weight) for weight in weights_of(model)}
-    for block in blocks:
-        if block.activation is not None and any(id(own) in weights for own in block.activation.parameters()):
-            raise Refused(f"{type(block.activation).__name__} has weights of its own")
+            raise RefusedError(f"a layer of {after.linear.in_features} inputs follows {block.width} outputs")
     return blocks
 
 
 def _check_parameters(model: nn.Module, linears: list[nn.Module]) -> None:
     if any(type(linear) is not nn.Linear or linear.bias is None for linear in linears):
-        raise Refused("a linear layer is of a class of its own or has no bias")
+        raise RefusedError("a linear layer is of a class of its own or has no bias")
     if len({id(weight) for linear in linears for weight in linear.parameters()}) < 2 * len(linears):
-        raise Refused("linear layers share weights")
+        raise RefusedError("linear layers share weights")
     if next(model.buffers(), None) is not None:
-        raise Refused("it has buffers")
+        raise RefusedError("it has buffers")
     for parameter in model.parameters():
         if isinstance(parameter, nn.parameter.UninitializedParameter):
-            raise Refused("a width is not known before the first forward")
+            raise RefusedError("a width is not known before the first forward")
         if not parameter.requires_grad:
-            raise Refused("some parameters are frozen")
+            raise RefusedError("some parameters are frozen")
         if not parameter.is_cpu or parameter.dtype not in (torch.float32, torch.float64):
-            raise Refused(f"its parameters are {parameter.dtype} on {parameter.device}")
+            raise RefusedError(f"its parameters are {parameter.dtype} on {parameter.device}")
     if len({parameter.dtype for parameter in model.parameters()}) > 1:
-        raise Refused("its parameters are of several types")
+        raise RefusedError("its parameters are of several types")
 
 
 def _block(modules: list[nn.Module]) -> Block:
@@ -111,9 +107,9 @@ def _block(modules: list[nn.Module]) -> Block:
     norm = rest.pop(0) if rest and type(rest[0]) is nn.LayerNorm else None
     assert norm is None or isinstance(norm, nn.LayerNorm)
     if norm is not None and norm.normalized_shape != (linear.out_features,):
-        raise Refused("a LayerNorm is over something else than the units")
+        raise RefusedError("a LayerNorm is over something else than the units")
     if len(rest) > 1:
-        raise Refused(f"{type(rest[0]).__name__} and {type(rest[1]).__name__} follow a linear layer")
+        raise RefusedError(f"{type(rest[0]).__name__} and {type(rest[1]).__name__} follow a linear layer")
     if not rest:
         if norm is not None:
             return Block(linear, linear.out_features, Function(Kind.PLAIN), norm)
@@ -163,11 +159,11 @@ def _trial(activation: nn.Module, linear: nn.Linear) -> int:
         try:
             y, again, half = activation(x.clone()), activation(x.clone()), activation(x[:2].clone())
         except Exception as error:
-            raise Refused(f"{name} cannot be called between two linear layers: {error}") from None
+            raise RefusedError(f"{name} cannot be called between two linear layers: {error}") from None
     if not isinstance(y, Tensor) or y.dim() != 2 or len(y) != 4 or y.dtype is not x.dtype:
-        raise Refused(f"{name} answers a batch with something else")
+        raise RefusedError(f"{name} answers a batch with something else")
     if not torch.allclose(y, again, rtol=0, atol=0, equal_nan=True):
-        raise Refused(f"{name} draws random numbers")
+        raise RefusedError(f"{name} draws random numbers")
     if not torch.allclose(y[:2], half, equal_nan=True):
-        raise Refused(f"{name} does not treat each image alone")
+        raise RefusedError(f"{name} does not treat each image alone")
     return y.shape[1]

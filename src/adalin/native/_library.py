@@ -15,13 +15,15 @@ ISAS = ("v4", "v3", "base")  # the best first; v4 and v3 give the same bits
 OF_TORCH = {"AVX512": "v4", "AVX2": "v3"}
 
 _pointer, _integer = ctypes.c_void_p, ctypes.c_int64
-SIGNATURES = {
+Signatures = dict[str, list[Any]]
+
+SIGNATURES: Signatures = {
     "adalin_forward": [_pointer] * 4 + [_integer] * 4,
     "adalin_backward": [_pointer] * 6 + [_integer] * 4,
     "adalin_points": [_pointer] * 5 + [_integer],
     "adalin_gate": [ctypes.c_int, _pointer, _pointer, _integer],
 }
-NETWORK_SIGNATURES = {
+NETWORK_SIGNATURES: Signatures = {
     "adalin_plan": [_pointer] + [_integer] * 2,
     "adalin_network_forward": [_pointer] * 2 + [_integer] * 4,
     "adalin_network_backward": [_pointer] * 2 + [_integer] * 4,
@@ -69,7 +71,7 @@ def load(name: str) -> ctypes.CDLL:
     return load_file(_file(name), SIGNATURES | NETWORK_SIGNATURES)
 
 
-def load_file(path: Path, signatures: dict[str, list[Any]]) -> ctypes.CDLL:
+def load_file(path: Path, signatures: Signatures) -> ctypes.CDLL:
     """A library with some of the functions, if it was built from the sources in this folder."""
     library = ctypes.CDLL(str(path))
     library.adalin_sources.restype = ctypes.c_char_p

@@ -32,7 +32,7 @@ def aligned_zeros(count: int, dtype: torch.dtype) -> Tensor:
     return values[start : start + count]
 
 
-# ---- Networks --------------------------------------------------------------------------------------------------------
+# ---- Networks ----------------------------------------
 
 
 class Kind(IntEnum):
@@ -358,7 +358,7 @@ class Network:
         return _address(x, "the batch", self.dtype, len(x) * self.features)
 
 
-# ---- Optimisers ------------------------------------------------------------------------------------------------------
+# ---- Optimisers ----------------------------------------
 
 
 class PassKind(IntEnum):
@@ -419,6 +419,7 @@ class Pass:
     """Mean of squared gradients; empty without."""
     steps: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.float64))
     """Steps made so far, float64; a pass adds one."""
+
     @property
     def is_plain(self) -> bool:
         """Whether a step scales weights and adds the gradient times a number, and nothing more."""
