@@ -13,13 +13,12 @@ from adalin.native import _library
 @lru_cache
 def double_kernels() -> ctypes.CDLL:
     """The library, built once for each state of the sources."""
-    built = Path(tempfile.gettempdir(), f"adalin_double_{_library._hash_of_sources()[:16]}.so")
+    sanitizers = os.environ.get("ADALIN_SANITIZE", "")  # set by tests.native.sanitize
+    state = f"{_library._hash_of_sources()[:16]}{'_sanitized' if sanitizers else ''}"
+    built = Path(tempfile.gettempdir(), f"adalin_double_{state}.so")
     if not built.exists():
         with tempfile.TemporaryDirectory(dir=built.parent) as folder:
-            configure = ["cmake", "-S", _library.FOLDER, "-B", folder, "-DADALIN_DOUBLE=ON"]
-            sanitize = os.environ.get("ADALIN_SANITIZE")
-            if sanitize:
-                configure.append(f"-DSANITIZE={sanitize}")
+            configure = ["cmake", "-S", _library.FOLDER, "-B", folder, "-DADALIN_DOUBLE=ON", f"-DSANITIZE={sanitizers}"]
             build = ["cmake", "--build", folder, "--target", "double"]
             for command in (configure, build):
                 subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

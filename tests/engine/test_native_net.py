@@ -110,7 +110,7 @@ shapes = st.builds(
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-@settings(max_examples=8, derandomize=True, phases=[Phase.generate])  # each of them trains two networks
+@settings(max_examples=4, derandomize=True, phases=[Phase.generate])  # each of them trains two networks
 @given(data=st.data())
 def test_two_hundred_steps_are_those_of_autograd_in_float64(activation: str, data: st.DataObject) -> None:
     optimizer = data.draw(st.sampled_from(OPTIMIZERS))

@@ -1,7 +1,7 @@
 """Multi-layer perceptrons and small convolutional networks on native kernels."""
 
 import ctypes
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -143,12 +143,23 @@ class NativeNet(Net):
 
     def train_steps(self, order: Tensor, batch_size: int, first_step: int, update: Update) -> Steps:
         own = update.optimizer.native(update.state, self.parts, update.lr)
-        if own is None or self._foreign or update.clip is not None:
+        if own is None or update.clip is not None:
             assert self._gram is None, "a learner that gives products of images trains by plain SGD"
             return super().train_steps(order, batch_size, first_step, update)
         own = replace(own, shrink=update.shrink)
+        if self._foreign:
+            return self._train_in_turns(order, batch_size, first_step, own.ready(self._network.kernels))
         correct, losses = self._network.train(self._given, order.contiguous(), batch_size, own)
-        return Steps(correct, losses, diverged=len(correct) < -(-len(order) // batch_size))
+        return Steps(correct, losses, diverged=correct.shape[0] < -(-order.shape[0] // batch_size))
+
+    def _train_in_turns(self, order: Tensor, batch_size: int, first_step: int, move: Callable[[], None]) -> Steps:
+        made: list[Steps] = []
+        for step, rows in enumerate(order.split(batch_size), first_step):
+            made.append(self.compute_gradients(rows, step))
+            if made[-1].diverged:
+                break
+            move()
+        return Steps.joined(made)
 
     def compute_gradients(self, rows: Tensor, step: int) -> Steps:
         rows = rows.contiguous()
@@ -165,7 +176,7 @@ class NativeNet(Net):
     def forward(self, x: Tensor) -> Tensor:
         self._shape, self._x = x.shape, self._rows(x.detach())
         self._run()
-        return self._network.outputs(len(x)).clone()
+        return self._network.outputs(x.shape[0]).clone()
 
     def backward(self, grad: Tensor) -> None:
         self._take(grad)
@@ -177,7 +188,7 @@ class NativeNet(Net):
         for first, last in self._segments_backward():
             if last in self._foreign:
                 self._through(last, with_parameters=False)
-            self._network.inputs_backward(len(self._x), first, last, result)
+            self._network.inputs_backward(self._x.shape[0], first, last, result)
         if not self._convs:
             return result
         _, channels, height, width = self._shape
@@ -197,7 +208,7 @@ class NativeNet(Net):
 
     def _run(self) -> None:
         """All layers, with Python's activations between them."""
-        start, batch = 0, len(self._x)
+        start, batch = 0, self._x.shape[0]
         for index, activation in self._foreign.items():
             self._network.forward(self._x, start, index + 1)
             x = self._network.activation_inputs(index, batch).clone().requires_grad_()
@@ -228,7 +239,7 @@ class NativeNet(Net):
     def _through(self, index: int, *, with_parameters: bool) -> None:
         """The gradient for the answers of one of Python's activations becomes that for what it was given."""
         x, y = self._graphs[index]
-        layer, batch = self._network.layers[index], len(self._x)
+        layer, batch = self._network.layers[index], self._x.shape[0]
         learned = list(self._foreign[index].parameters()) if with_parameters else []
         grad = self._network.grad(index, batch, layer.width).clone()
         first, *others = torch.autograd.grad(y, [x, *learned], grad, retain_graph=True, materialize_grads=True)
@@ -237,7 +248,7 @@ class NativeNet(Net):
             self._foreign_grads[id(own)].add_(more)
 
     def _take(self, grad: Tensor) -> None:
-        last, batch = len(self._blocks) - 1, len(self._x)
+        last, batch = len(self._blocks) - 1, self._x.shape[0]
         outputs = self._network.layers[last].outputs
         if grad.shape != (batch, outputs):
             raise ValueError(f"the gradient must be {(batch, outputs)}, not {tuple(grad.shape)}")

@@ -1,7 +1,7 @@
 """The kernels of networks and optimisers: tensors in, checked, and in place."""
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -182,7 +182,7 @@ class Network:
     ) -> None:
         found = kernels or library()
         assert found is not None, "the caller looks first"
-        self._kernels, self.dtype = found, real_type(found)
+        self.kernels, self.dtype = found, real_type(found)
         self.layers = (Layer * len(layers))(*layers)
         self._convs = (Conv * len(convs))(*convs)
         self._kept = [*values, *grads]
@@ -222,19 +222,25 @@ class Network:
             self._plan(batch)
 
     def _plan(self, batch: int) -> None:
-        length = self._kernels.adalin_plan(self._reference, batch, self._features)
+        length = self.kernels.adalin_plan(self._reference, batch, self._features)
         self.workspace = aligned_zeros(length, self.dtype)
         self._network.workspace = self.workspace.data_ptr()
 
     def view(self, offset: int, batch: int, stride: int, columns: int) -> Tensor:
         """Some of the workspace."""
-        return self.workspace[offset:].as_strided((batch, columns), (stride, 1))
+        start = self.workspace.storage_offset() + offset
+        return self.workspace.as_strided((batch, columns), (stride, 1), start)
 
     def forward(self, x: Tensor, first: int = 0, last: int | None = None) -> None:
         """Layers from `first` up to and without `last`."""
-        self.reserve(len(x))
-        self._kernels.adalin_network_forward(
-            self._reference, self._batch(x), self.features, len(x), first, len(self.layers) if last is None else last
+        self.reserve(x.shape[0])
+        self.kernels.adalin_network_forward(
+            self._reference,
+            self._batch(x),
+            self.features,
+            x.shape[0],
+            first,
+            len(self.layers) if last is None else last,
         )
 
     def outputs(self, batch: int) -> Tensor:
@@ -258,21 +264,21 @@ class Network:
 
     def backward(self, x: Tensor, first: int, last: int) -> None:
         """Gradients of layers `last` down to `first`, from that in `grad`; those of others are added."""
-        self._kernels.adalin_network_backward(self._reference, self._batch(x), self.features, len(x), first, last)
+        self.kernels.adalin_network_backward(self._reference, self._batch(x), self.features, x.shape[0], first, last)
 
     def inputs_backward(self, batch: int, first: int, last: int, to: Tensor) -> None:
         """The gradient for the inputs alone, from that in `grad`; `to` takes that for the network's."""
         address = _address(to, "the inputs' gradient", self.dtype, batch * self.features)
-        self._kernels.adalin_network_inputs_backward(self._reference, batch, first, last, address)
+        self.kernels.adalin_network_inputs_backward(self._reference, batch, first, last, address)
 
     def loss(self, data: Data, rows: Tensor) -> tuple[bool, Tensor, Tensor]:
         """Whether the outputs of the last pass are finite, right answers, loss; leaves its gradient in `grad`."""
         correct, losses = (torch.empty_like(tensor) for tensor in self._counts)
-        finite = self._kernels.adalin_network_loss(
+        finite = self.kernels.adalin_network_loss(
             self._reference,
-            _address(data.labels, "the labels", torch.int64, len(data.inputs)),
-            _rows(rows, len(data.inputs)),
-            len(rows),
+            _address(data.labels, "the labels", torch.int64, data.inputs.shape[0]),
+            _rows(rows, data.inputs.shape[0]),
+            rows.shape[0],
             correct.data_ptr(),
             losses.data_ptr(),
         )
@@ -281,13 +287,13 @@ class Network:
     def gradients(self, data: Data, rows: Tensor) -> tuple[bool, Tensor, Tensor]:
         """All gradients of these rows' mean loss, if their outputs are finite; right answers, loss."""
         given = self._data(data)
-        self.reserve(len(rows), given.features)
+        self.reserve(rows.shape[0], given.features)
         correct, losses = (torch.empty_like(tensor) for tensor in self._counts)
-        finite = self._kernels.adalin_network_gradients(
+        finite = self.kernels.adalin_network_gradients(
             self._reference,
             ctypes.addressof(given),
-            _rows(rows, len(data.inputs)),
-            len(rows),
+            _rows(rows, data.inputs.shape[0]),
+            rows.shape[0],
             correct.data_ptr(),
             losses.data_ptr(),
         )
@@ -296,17 +302,17 @@ class Network:
     def train(self, data: Data, order: Tensor, batch: int, update: "Pass") -> tuple[Tensor, Tensor]:
         """Right answers and losses of steps through an order, up to the first one whose outputs are not finite."""
         given = self._data(data)
-        self.reserve(min(batch, len(order)), given.features)
+        self.reserve(min(batch, order.shape[0]), given.features)
         if data.gram is not None and not update.is_plain:
             raise ValueError("products of images train a first layer by SGD without momentum only")
         own, parts = update._for_kernels(self.dtype)
-        steps = -(-len(order) // batch)
+        steps = -(-order.shape[0] // batch)
         correct, losses = torch.empty(steps, dtype=torch.int64), torch.empty(steps, dtype=torch.float64)
-        made = self._kernels.adalin_network_train(
+        made = self.kernels.adalin_network_train(
             self._reference,
             ctypes.addressof(given),
-            _rows(order, len(data.inputs)),
-            len(order),
+            _rows(order, data.inputs.shape[0]),
+            order.shape[0],
             batch,
             ctypes.addressof(own),
             ctypes.addressof(parts),
@@ -317,18 +323,18 @@ class Network:
 
     def gram_start(self, data: Data, images: Tensor) -> None:
         """Fill `start_products`."""
-        self._gram(self._kernels.adalin_network_gram_start, data, images)
+        self._gram(self.kernels.adalin_network_gram_start, data, images)
 
     def gram_weights(self, data: Data, images: Tensor) -> None:
         """Bring the weights of the first layer up to date."""
-        self._gram(self._kernels.adalin_network_gram_weights, data, images)
+        self._gram(self.kernels.adalin_network_gram_weights, data, images)
 
     def _gram(self, kernel: "ctypes._NamedFuncPointer", data: Data, images: Tensor) -> None:
         given = self._data(data)
         kernel(
             self._reference,
             ctypes.addressof(given),
-            _address(images, "the images", self.dtype, len(data.inputs) * self.features),
+            _address(images, "the images", self.dtype, data.inputs.shape[0] * self.features),
         )
 
     def _data(self, data: Data) -> _Data:
@@ -355,7 +361,7 @@ class Network:
     def _batch(self, x: Tensor) -> int:
         if x.dim() != 2 or x.shape[1] != self.features:
             raise ValueError(f"a batch is (images, {self.features}), not {tuple(x.shape)}")
-        return _address(x, "the batch", self.dtype, len(x) * self.features)
+        return _address(x, "the batch", self.dtype, x.shape[0] * self.features)
 
 
 # ---- Optimisers ----------------------------------------
@@ -425,12 +431,20 @@ class Pass:
         """Whether a step scales weights and adds the gradient times a number, and nothing more."""
         return self.kind == PassKind.SGD and self.momentum == 0
 
-    def __call__(self, kernels: ctypes.CDLL | None = None) -> None:
-        """Make it; `kernels` is the library, where it is not this machine's."""
-        found = kernels or library()
+    def __call__(self) -> None:
+        """Make it."""
+        found = library()
         assert found is not None, "the caller looks first"
-        own, parts = self._for_kernels(real_type(found))
-        found.adalin_pass(ctypes.addressof(own), ctypes.addressof(parts), len(parts))
+        self.ready(found)()
+
+    def ready(self, kernels: ctypes.CDLL) -> Callable[[], None]:
+        """What makes it again and again, by this library."""
+        own, parts = self._for_kernels(real_type(kernels))
+
+        def move() -> None:
+            kernels.adalin_pass(ctypes.addressof(own), ctypes.addressof(parts), len(parts))
+
+        return move
 
     def _for_kernels(self, dtype: torch.dtype) -> "tuple[_Pass, ctypes.Array[_Part]]":
         missing: list[Tensor | None] = [None] * len(self.values)
@@ -475,9 +489,9 @@ def _part(
 
 
 def _rows(rows: Tensor, images: int) -> int:
-    if not len(rows):
+    if rows.shape[0] == 0:
         raise ValueError("a step needs at least one image")
-    address = _address(rows, "the order", torch.int64, len(rows))
+    address = _address(rows, "the order", torch.int64, rows.shape[0])
     least, most = rows.aminmax()
     if least < 0 or most >= images:
         raise ValueError(f"the order names images from {least} to {most}, and there are {images}")
