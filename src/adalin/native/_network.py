@@ -87,6 +87,22 @@ class Layer(ctypes.Structure):
         self.numbers[: len(numbers)] = numbers
 
 
+class Conv(ctypes.Structure):
+    """`Conv` of `network.h`: a convolution without padding, an activation, the largest of each 2 x 2 answers."""
+
+    _fields_ = (
+        *((name, _integer) for name in ("height", "width", "channels", "kernel")),
+        ("units", Layer),
+        *((name, _integer) for name in ("output", "winner", "place", "grad", "sums", "turned", "alphas")),
+    )
+
+    height: int
+    width: int
+    channels: int
+    kernel: int
+    units: Layer
+
+
 class _Network(ctypes.Structure):
     _fields_ = (
         ("depth", _integer),
@@ -98,6 +114,9 @@ class _Network(ctypes.Structure):
         ("transposed", _integer * 2),
         ("sums", _integer),
         ("batches", _integer * 2),
+        ("conv_depth", _integer),
+        ("convs", ctypes.POINTER(Conv)),
+        *((name, _integer) for name in ("conv_room", "image_grad", "from_images")),
     )
 
 
@@ -137,9 +156,10 @@ class Data:
 
 
 class Network:
-    """A perceptron on native kernels.
+    """A perceptron on native kernels, behind convolutions or not.
 
     Args:
+        convs: convolutions before the layers; `see` sets the size of their images.
         layers: its layers, with offsets into the parameters.
         values: weights and others, flat, padded and aligned.
         grads: their gradients.
@@ -147,19 +167,46 @@ class Network:
     """
 
     def __init__(
-        self, layers: Sequence[Layer], values: Sequence[Tensor], grads: Sequence[Tensor], kernels: ctypes.CDLL | None
+        self,
+        convs: Sequence[Conv],
+        layers: Sequence[Layer],
+        values: Sequence[Tensor],
+        grads: Sequence[Tensor],
+        kernels: ctypes.CDLL | None,
     ) -> None:
         found = kernels or library()
         assert found is not None, "the caller looks first"
         self.kernels, self.dtype = found, real_type(found)
         self.layers = (Layer * len(layers))(*layers)
+        self.convs = (Conv * len(convs))(*convs)
         self._kept = [*values, *grads]
         addresses = [_address(tensor, "a bank", self.dtype, tensor.numel(), ALIGNMENT) for tensor in self._kept]
         self._network = _Network(len(layers), self.layers, *addresses, *(value.numel() for value in values))
+        self._network.conv_depth, self._network.convs = len(convs), self.convs
         self._reference = ctypes.addressof(self._network)
         self._features = self.features = layers[0].inputs
         self.workspace = torch.empty(0, dtype=self.dtype)
         self._counts = torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.float64)
+
+    def see(self, height: int, width: int) -> None:
+        """Take images of this size, and from then on no others."""
+        first, given = self.convs[0], f"{height} x {width}"
+        if first.height:
+            if (first.height, first.width) != (height, width):
+                raise ValueError(f"the network takes images of {first.height} x {first.width} pixels, not {given}")
+            return
+        sizes = [(height, width)]
+        for conv in self.convs:
+            sizes.append(((sizes[-1][0] - conv.kernel + 1) // 2, (sizes[-1][1] - conv.kernel + 1) // 2))
+        rows, columns = sizes[-1]
+        if rows < 1 or columns < 1:
+            raise ValueError(f"images of {given} pixels are too small for the convolutions")
+        inputs = self.layers[0].inputs
+        if rows * columns * self.convs[-1].units.width != inputs:
+            raise ValueError(f"images of {given} pixels do not fit {inputs} inputs of the first linear layer")
+        for conv, size in zip(self.convs, sizes[:-1], strict=True):
+            conv.height, conv.width = size
+        self._features = self.features = height * width * first.channels
 
     def reserve(self, batch: int, features: int = 0) -> None:
         """Make room for batches of this size, from rows of this length."""
