@@ -15,16 +15,28 @@ from adalin.native._layer import (
     points,
 )
 from adalin.native._library import describe, isa, library
+from adalin.native._memory import aligned_zeros, padded
+from adalin.native._network import Data, GramState, Kind, Layer, Network
+from adalin.native._pass import Pass, PassKind
 
 __all__ = [
+    "Data",
     "Function",
+    "GramState",
+    "Kind",
+    "Layer",
+    "Network",
     "Outcome",
+    "Pass",
+    "PassKind",
     "adalin_backward",
     "adalin_forward",
+    "aligned_zeros",
     "dense_channels_last",
     "describe",
     "gate",
     "isa",
     "library",
+    "padded",
     "points",
 ]

@@ -6,6 +6,7 @@ import os
 import platform
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -14,12 +15,27 @@ ISAS = ("v4", "v3", "base")  # the best first; v4 and v3 give the same bits
 OF_TORCH = {"AVX512": "v4", "AVX2": "v3"}
 
 _pointer, _integer = ctypes.c_void_p, ctypes.c_int64
-SIGNATURES = {
+Signatures = dict[str, list[Any]]
+
+SIGNATURES: Signatures = {
     "adalin_forward": [_pointer] * 4 + [_integer] * 4,
     "adalin_backward": [_pointer] * 6 + [_integer] * 4,
     "adalin_points": [_pointer] * 5 + [_integer],
     "adalin_gate": [ctypes.c_int, _pointer, _pointer, _integer],
 }
+NETWORK_SIGNATURES: Signatures = {
+    "adalin_plan": [_pointer] + [_integer] * 2,
+    "adalin_network_forward": [_pointer] * 2 + [_integer] * 3,
+    "adalin_network_backward": [_pointer] * 2 + [_integer],
+    "adalin_network_inputs_backward": [_pointer, _integer, _pointer],
+    "adalin_network_loss": [_pointer] * 3 + [_integer] + [_pointer] * 2,
+    "adalin_network_gradients": [_pointer] * 3 + [_integer] + [_pointer] * 2,
+    "adalin_network_train": [_pointer] * 3 + [_integer] * 2 + [_pointer] * 4,
+    "adalin_network_gram_start": [_pointer] * 3,
+    "adalin_network_gram_weights": [_pointer] * 3,
+    "adalin_pass": [_pointer] * 2 + [_integer],
+}
+RETURN_INTEGERS = ("adalin_plan", "adalin_network_train")
 
 
 @lru_cache
@@ -50,12 +66,19 @@ def isa() -> str | None:
 
 def load(name: str) -> ctypes.CDLL:
     """The library for an instruction set, if it was built from the sources in this folder."""
-    library = ctypes.CDLL(str(_file(name)))
+    return load_file(_file(name), SIGNATURES | NETWORK_SIGNATURES)
+
+
+def load_file(path: Path, signatures: Signatures) -> ctypes.CDLL:
+    """A library with some of the functions, if it was built from the sources in this folder."""
+    library = ctypes.CDLL(str(path))
     library.adalin_sources.restype = ctypes.c_char_p
     if library.adalin_sources().decode() != _hash_of_sources():
-        raise ImportError(f"{_file(name).name} was built from other sources than these: run `make setup`")
-    for function, arguments in SIGNATURES.items():
+        raise ImportError(f"{path.name} was built from other sources than these: run `make setup`")
+    for function, arguments in signatures.items():
         getattr(library, function).argtypes = arguments
+    for function in RETURN_INTEGERS:
+        getattr(library, function).restype = _integer
     return library
 
 

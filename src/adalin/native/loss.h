@@ -1,14 +1,9 @@
 // Mean cross-entropy of a batch, its gradient, and how many answers are right.
 #pragma once
 #include "network.h"
+#include "transpose.h"
 
 namespace {
-
-// to[j][i] = from[i][j]
-inline void transpose(Real* to, int64_t to_stride, const Real* from, int64_t from_stride, int64_t rows, int64_t columns) {
-  for (int64_t j = 0; j < columns; j++)
-    for (int64_t i = 0; i < rows; i++) to[j * to_stride + i] = from[i * from_stride + j];
-}
 
 struct Loss {
   int64_t correct;

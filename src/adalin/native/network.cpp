@@ -71,8 +71,9 @@ template <class Rule>
 INLINE void weights_backward(const Network& net, const Layer& layer, const Batch& x, int64_t first, int64_t last,
                              const Rule& rule) {
   int64_t padded = layer.padded();
+  auto finish = rule.at(layer.weight + first * padded, padded);
   product(last - first, padded, x.size, Columns{x.data + first, x.stride},
-          Right{net.workspace + net.grad, layer.stride()}, FromZero{}, rule.at(layer.weight + first * padded, padded));
+          Right{net.workspace + net.grad, layer.stride()}, FromZeroFor{finish.data, padded}, finish);
 }
 
 template <class Rule>
@@ -107,7 +108,7 @@ inline Real* inputs_backward(const Network& net, const Layer& layer, int64_t bat
 inline void before_linear(const Network& net, const Layer& layer, int64_t batch, Real* to_others) {
   Real* grad = net.workspace + net.grad;
   if (layer.kind == Kind::OUTPUT) return;
-  if (layer.kind != Kind::FOREIGN) activation_backward(net, layer, grad, batch, to_others);
+  activation_backward(net, layer, grad, batch, to_others);
   if (layer.has_norm) norm_backward(net, layer, grad, batch, to_others);
 }
 
@@ -119,19 +120,25 @@ inline void take_answers_gradient(const Network& net, const Layer& before, const
     for (int64_t c = width; c < whole_steps(width); c++) grad[b * stride + c] = 0;
 }
 
-// From the gradient for the answers of layer `last` (or for the product of the output layer), in `net.grad`, to that for
-// the product of layer `first`. All gradients on the way go where `rule` says, but for the weights of layer 0.
-template <class Rule>
-void backward(const Network& net, const Batch& x, int64_t first, int64_t last, const Rule& rule, Real* to_others) {
-  for (int64_t i = last; i >= first; i--) {
+// From the gradient for the outputs, in `net.grad`, to that for the product of layer 0. All gradients on the way go where
+// `rule` says, but for the weights of layer 0.
+template <class Rule> void backward(const Network& net, const Batch& x, const Rule& rule) {
+  std::memset(net.other_grads, 0, net.other_count * sizeof(Real));
+  for (int64_t i = net.depth - 1; i >= 0; i--) {
     const Layer& layer = net.layers[i];
-    before_linear(net, layer, x.size, to_others);
+    before_linear(net, layer, x.size, net.other_grads);
     const Real* inputs_gradient = i > 0 ? inputs_backward(net, layer, x.size) : nullptr;  // before the weights change
     bias_backward(net, layer, x.size, rule);
     if (i == 0) return;
     weights_backward(net, layer, inputs_of(net, i, x), 0, layer.inputs, rule);
     take_answers_gradient(net, net.layers[i - 1], inputs_gradient, x.size);
   }
+}
+
+inline void gradients_of_all(const Network& net, const Batch& x) {
+  Keep keep{net.weight_grads};
+  backward(net, x, keep);
+  weights_backward(net, net.layers[0], x, 0, net.features(), keep);
 }
 
 // ---- Training ---------------------------------------------------------------------------------------------------------
@@ -184,11 +191,7 @@ inline Loss gradients(const Network& net, const Data& data, const int64_t* rows,
   Batch x = gather(net, data, rows, count, 0);
   linear(net, net.layers[0], x);
   Loss loss = finish_forward(net, data, x, rows, 1. / count);
-  if (!loss.finite) return loss;
-  Keep keep{net.weight_grads};
-  std::memset(net.other_grads, 0, net.other_count * sizeof(Real));
-  backward(net, x, 0, net.depth - 1, keep, net.other_grads);
-  weights_backward(net, net.layers[0], x, 0, net.features(), keep);
+  if (loss.finite) gradients_of_all(net, x);
   return loss;
 }
 
@@ -209,8 +212,7 @@ inline bool descend(const Network& net, const Data& data, const Batch& x, const 
   Loss loss = finish_forward(net, data, x, batches.rows(step), -pass.lr / x.size);
   if (!loss.finite) return false;
   results.note(step, loss);
-  std::memset(net.other_grads, 0, net.other_count * sizeof(Real));
-  backward(net, x, 0, net.depth - 1, Descend{net.weights, static_cast<Real>(scale_of_weights(pass))}, net.other_grads);
+  backward(net, x, Descend{net.weights, static_cast<Real>(scale_of_weights(pass))});
   for (int64_t i = 0; i < net.other_count; i++) net.others[i] += net.other_grads[i];
   *pass.steps += 1;
   return true;
@@ -286,25 +288,19 @@ inline int64_t train_with_gram(const Network& net, const Data& data, const Batch
 
 EXPORTED int64_t adalin_plan(Network* net, int64_t batch, int64_t features) { return plan(*net, batch, features); }
 
-// Layers first ... last - 1. What they compute stays in the workspace.
-EXPORTED void adalin_network_forward(const Network* net, const Real* x, int64_t stride, int64_t batch, int64_t first,
-                                     int64_t last) {
-  forward(*net, {x, stride, batch}, first, last);
+// Layers first ... last - 1. What they compute stays in the workspace, where Python may change what follows from it.
+EXPORTED void adalin_network_forward(const Network* net, const Real* x, int64_t batch, int64_t first, int64_t last) {
+  forward(*net, {x, net->features(), batch}, first, last);
 }
 
-// From the gradient for what layer `last` answers, in `net->grad`, through the layers down to `first`. It leaves there the
-// gradient for the answers of layer first - 1.
-EXPORTED void adalin_network_backward(const Network* net, const Real* x, int64_t stride, int64_t batch, int64_t first,
-                                      int64_t last) {
-  Batch inputs{x, stride, batch};
-  Keep keep{net->weight_grads};
-  backward(*net, inputs, first, last, keep, net->other_grads);
-  if (first == 0) weights_backward(*net, net->layers[0], inputs, 0, net->features(), keep);
+// All gradients, from that for the outputs of the last forward pass, in `net->grad`.
+EXPORTED void adalin_network_backward(const Network* net, const Real* x, int64_t batch) {
+  gradients_of_all(*net, {x, net->features(), batch});
 }
 
-// Likewise the gradient for the inputs of layer `first`, and no others; for those of the network, `to` is [batch][features].
-EXPORTED void adalin_network_inputs_backward(const Network* net, int64_t batch, int64_t first, int64_t last, Real* to) {
-  for (int64_t i = last; i >= first; i--) {
+// The gradient for the inputs, [batch][features], likewise, and no others.
+EXPORTED void adalin_network_inputs_backward(const Network* net, int64_t batch, Real* to) {
+  for (int64_t i = net->depth - 1; i >= 0; i--) {
     before_linear(*net, net->layers[i], batch, nullptr);
     const Real* transposed = inputs_backward(*net, net->layers[i], batch);
     if (i > 0) take_answers_gradient(*net, net->layers[i - 1], transposed, batch);

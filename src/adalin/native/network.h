@@ -26,7 +26,7 @@ enum class Kind : int32_t {
   INTERPOLATION,  // phi + s (x - phi), s = sigmoid(alpha)
   CRELU,          // relu(x), relu(-x)
   FOURIER,        // sin(x), cos(x)
-  FOREIGN,        // Python's
+  FOREIGN,        // Python's, which fills answers and derivatives
 };
 
 struct Layer {  // linear, then a norm over the units if there is one, then an activation

@@ -9,7 +9,7 @@ enum class Method : int32_t { SGD, ADAM, RMSPROP };
 struct Pass {
   Method method;
   int32_t nesterov;
-  int32_t decoupled;  // weight decay by itself, not as a part of the gradient: AdamW
+  int64_t decoupled;  // weight decay by itself, not as a part of the gradient: AdamW
   double lr;
   double momentum;  // beta1 of Adam
   double beta;      // beta2 of Adam, alpha of RMSprop

@@ -1,0 +1,301 @@
+"""The kernels of networks: tensors in, checked, and in place."""
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+from adalin.native._layer import GATES, Base
+from adalin.native._library import library
+from adalin.native._memory import ALIGNMENT, STEP, address_of, aligned_zeros, padded, real_type
+from adalin.native._pass import Pass
+
+_pointer, _integer, _double = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
+
+
+class Kind(IntEnum):
+    """What follows a linear layer, in the order of `network.h`."""
+
+    OUTPUT = 0
+    PLAIN = 1
+    ADALIN = 2
+    INTERPOLATION = 3
+    CRELU = 4
+    FOURIER = 5
+    FOREIGN = 6
+    """An activation that Python computes between the products."""
+
+
+class Layer(ctypes.Structure):
+    """`Layer` of `network.h`: a linear layer, a norm if there is one, an activation."""
+
+    _fields_ = (
+        *((name, _integer) for name in ("inputs", "outputs", "width", "weight", "bias", "gain", "shift", "alpha")),
+        ("alphas", _integer),
+        *((name, ctypes.c_int32) for name in ("kind", "base", "gate", "has_norm")),
+        ("inverse_lipschitz", _double),
+        ("numbers", _double * 3),
+        ("epsilon", _double),
+        *((name, _integer) for name in ("input", "normal", "deviation", "answer", "slope", "injected")),
+    )
+
+    inputs: int
+    outputs: int
+    width: int
+    kind: int
+    input: int
+    answer: int
+    slope: int
+    injected: int
+
+    @property
+    def padded(self) -> int:
+        """Units with padding."""
+        return padded(self.outputs)
+
+    @property
+    def stride(self) -> int:
+        """Distance between two samples' answers in the workspace."""
+        return padded(self.width) + STEP
+
+    def set_function(self, base: str, gate: str, inverse_lipschitz: float, numbers: Sequence[float]) -> None:
+        """Take a base with its numbers, L and a gate."""
+        self.base, self.gate, self.inverse_lipschitz = Base[base], GATES.index(gate), inverse_lipschitz
+        self.numbers[: len(numbers)] = numbers
+
+
+class _Network(ctypes.Structure):
+    _fields_ = (
+        ("depth", _integer),
+        ("layers", ctypes.POINTER(Layer)),
+        *((name, _pointer) for name in ("weights", "others", "weight_grads", "other_grads")),
+        *((name, _integer) for name in ("weight_count", "other_count")),
+        ("workspace", _pointer),
+        *((name, _integer) for name in ("batch", "grad")),
+        ("transposed", _integer * 2),
+        ("batches", _integer * 2),
+    )
+
+
+class _Data(ctypes.Structure):
+    _fields_ = (
+        ("inputs", _pointer),
+        ("labels", _pointer),
+        *((name, _integer) for name in ("features", "images")),
+        *((name, _pointer) for name in ("start", "start_products", "added", "scale")),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class GramState:
+    """A first layer's weights as scale * (start + inputs' * added), all with padded outputs."""
+
+    start: Tensor
+    """Weights at first, (features, outputs)."""
+    start_products: Tensor
+    """Their products with all images, (images, outputs)."""
+    added: Tensor
+    """Combination of images, (images, outputs)."""
+    scale: Tensor
+    """Float64 scalar."""
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """What training steps read by its index."""
+
+    inputs: Tensor
+    """Inputs (images, features), or with a Gram matrix the products of all images."""
+    labels: Tensor
+    """Classes, int64 (images,)."""
+    gram: GramState | None = None
+    """The first layer, where products of images train it."""
+
+
+class Network:
+    """A perceptron on native kernels.
+
+    Args:
+        layers: its layers, with offsets into the parameters.
+        values: weights and others, flat, padded and aligned.
+        grads: their gradients.
+        kernels: the library, where it is not this machine's; one in double takes double tensors.
+    """
+
+    def __init__(
+        self, layers: Sequence[Layer], values: Sequence[Tensor], grads: Sequence[Tensor], kernels: ctypes.CDLL | None
+    ) -> None:
+        found = kernels or library()
+        assert found is not None, "the caller looks first"
+        self.kernels, self.dtype = found, real_type(found)
+        self.layers = (Layer * len(layers))(*layers)
+        self._kept = [*values, *grads]
+        addresses = [address_of(tensor, "a bank", self.dtype, tensor.numel(), ALIGNMENT) for tensor in self._kept]
+        self._network = _Network(len(layers), self.layers, *addresses, *(value.numel() for value in values))
+        self._reference = ctypes.addressof(self._network)
+        self._features = self.features = layers[0].inputs
+        self.workspace = torch.empty(0, dtype=self.dtype)
+        self._counts = torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.float64)
+
+    def reserve(self, batch: int, features: int = 0) -> None:
+        """Make room for batches of this size, from rows of this length."""
+        if batch < 1:
+            raise ValueError(f"a batch has at least one image, not {batch}")
+        if batch > self._network.batch or features > self._features:
+            batch, self._features = max(batch, self._network.batch), max(features, self._features)
+            length = self.kernels.adalin_plan(self._reference, batch, self._features)
+            self.workspace = aligned_zeros(length, self.dtype)
+            self._network.workspace = self.workspace.data_ptr()
+
+    def view(self, offset: int, batch: int, stride: int, columns: int) -> Tensor:
+        """Some of the workspace."""
+        start = self.workspace.storage_offset() + offset
+        return self.workspace.as_strided((batch, columns), (stride, 1), start)
+
+    def forward(self, x: Tensor, first: int = 0, last: int | None = None) -> None:
+        """Layers from `first` up to and without `last`."""
+        batch = x.shape[0]
+        self.reserve(batch)
+        last = len(self.layers) if last is None else last
+        self.kernels.adalin_network_forward(self._reference, self._batch(x), batch, first, last)
+
+    def outputs(self, batch: int) -> Tensor:
+        """Of the last layer, in the workspace."""
+        last = self.layers[-1]
+        return self.view(last.input, batch, last.padded, last.outputs)
+
+    def activation_inputs(self, index: int, batch: int) -> Tensor:
+        """What the activation of a layer is given, in the workspace."""
+        layer = self.layers[index]
+        return self.view(layer.input, batch, layer.padded, layer.outputs)
+
+    def put_activation(self, index: int, y: Tensor, slope: Tensor, injected: Tensor | None) -> None:
+        """Answers of a foreign activation, and its derivatives for its input and for alpha."""
+        layer, (batch, units) = self.layers[index], y.shape
+        self.view(layer.answer, batch, layer.stride, units).copy_(y)
+        self.view(layer.slope, batch, layer.stride, units).copy_(slope)
+        if injected is not None:
+            self.view(layer.injected, batch, layer.padded, units).copy_(injected)
+
+    def put_grad(self, grad: Tensor) -> None:
+        """The gradient for the outputs."""
+        layer, batch = self.layers[-1], grad.shape[0]
+        place = self.view(self._network.grad, batch, layer.stride, layer.padded)
+        place[:, layer.outputs :] = 0
+        place[:, : layer.outputs] = grad
+
+    def backward(self, x: Tensor) -> None:
+        """All gradients, from that for the outputs of the last pass."""
+        self.kernels.adalin_network_backward(self._reference, self._batch(x), x.shape[0])
+
+    def inputs_backward(self, to: Tensor) -> None:
+        """The gradient for the inputs alone."""
+        batch = to.shape[0]
+        self.kernels.adalin_network_inputs_backward(self._reference, batch, self._batch(to))
+
+    def loss(self, data: Data, rows: Tensor) -> tuple[bool, Tensor, Tensor]:
+        """Whether the outputs of the last pass are finite, right answers, loss; leaves the gradient for the outputs."""
+        correct, losses = (torch.empty_like(tensor) for tensor in self._counts)
+        finite = self.kernels.adalin_network_loss(
+            self._reference,
+            address_of(data.labels, "the labels", torch.int64, data.inputs.shape[0]),
+            _rows(rows, data.inputs.shape[0]),
+            rows.shape[0],
+            correct.data_ptr(),
+            losses.data_ptr(),
+        )
+        return bool(finite), correct, losses
+
+    def gradients(self, data: Data, rows: Tensor) -> tuple[bool, Tensor, Tensor]:
+        """All gradients of these rows' mean loss, if their outputs are finite; right answers, loss."""
+        if data.gram is not None:
+            raise ValueError("products of images train a first layer without its gradients")
+        given = self._data(data)
+        self.reserve(rows.shape[0], given.features)
+        correct, losses = (torch.empty_like(tensor) for tensor in self._counts)
+        finite = self.kernels.adalin_network_gradients(
+            self._reference,
+            ctypes.addressof(given),
+            _rows(rows, data.inputs.shape[0]),
+            rows.shape[0],
+            correct.data_ptr(),
+            losses.data_ptr(),
+        )
+        return bool(finite), correct, losses
+
+    def train(self, data: Data, order: Tensor, batch: int, update: Pass) -> tuple[Tensor, Tensor]:
+        """Right answers and losses of steps through an order, up to the first one whose outputs are not finite."""
+        given = self._data(data)
+        self.reserve(min(batch, order.shape[0]), given.features)
+        if data.gram is not None and not update.is_plain:
+            raise ValueError("products of images train a first layer by SGD without momentum only")
+        own, parts = update.structures(self.dtype)
+        steps = -(-order.shape[0] // batch)
+        correct, losses = torch.empty(steps, dtype=torch.int64), torch.empty(steps, dtype=torch.float64)
+        made = self.kernels.adalin_network_train(
+            self._reference,
+            ctypes.addressof(given),
+            _rows(order, data.inputs.shape[0]),
+            order.shape[0],
+            batch,
+            ctypes.addressof(own),
+            ctypes.addressof(parts),
+            correct.data_ptr(),
+            losses.data_ptr(),
+        )
+        return correct[:made], losses[:made]
+
+    def gram_start(self, data: Data, images: Tensor) -> None:
+        """Fill `start_products`."""
+        self._gram(self.kernels.adalin_network_gram_start, data, images)
+
+    def gram_weights(self, data: Data, images: Tensor) -> None:
+        """Bring the weights of the first layer up to date."""
+        self._gram(self.kernels.adalin_network_gram_weights, data, images)
+
+    def _gram(self, kernel: "ctypes._NamedFuncPointer", data: Data, images: Tensor) -> None:
+        given = self._data(data)
+        kernel(
+            self._reference,
+            ctypes.addressof(given),
+            address_of(images, "the images", self.dtype, data.inputs.shape[0] * self.features),
+        )
+
+    def _data(self, data: Data) -> _Data:
+        images, features = data.inputs.shape
+        addresses = [
+            address_of(data.inputs, "the inputs", self.dtype, images * features),
+            address_of(data.labels, "the labels", torch.int64, images),
+        ]
+        if data.gram is None:
+            if features != self.features:
+                raise ValueError(f"images have {features} numbers, and the network takes {self.features}")
+            return _Data(*addresses, features, images)
+        width = self.layers[0].padded
+        if features != images:
+            raise ValueError(f"products of {images} images are {images} x {images}, not {images} x {features}")
+        gram = [
+            address_of(data.gram.start, "the first weights", self.dtype, self.features * width, ALIGNMENT),
+            address_of(data.gram.start_products, "their products", self.dtype, images * width, ALIGNMENT),
+            address_of(data.gram.added, "the combination", self.dtype, images * width, ALIGNMENT),
+            address_of(data.gram.scale, "the scale", torch.float64, 1),
+        ]
+        return _Data(*addresses, features, images, *gram)
+
+    def _batch(self, x: Tensor) -> int:
+        if x.dim() != 2 or x.shape[1] != self.features:
+            raise ValueError(f"a batch is (images, {self.features}), not {tuple(x.shape)}")
+        return address_of(x, "the batch", self.dtype, x.shape[0] * self.features)
+
+
+def _rows(rows: Tensor, images: int) -> int:
+    if rows.shape[0] == 0:
+        raise ValueError("a step needs at least one image")
+    address = address_of(rows, "the order", torch.int64, rows.shape[0])
+    least, most = rows.aminmax()
+    if least < 0 or most >= images:
+        raise ValueError(f"the order names images from {least} to {most}, and there are {images}")
+    return address
