@@ -42,11 +42,10 @@ Layout = tuple[int, int, int]
 """A tensor in memory as (n, c, s), alpha along c."""
 
 
-@lru_cache
-def kernel(base: Base, gate: Gate) -> native.Function | None:
-    """The native kernel for a base with a gate, or None: no native library, or not built in."""
+def native_form(base: Base, gate: Gate) -> tuple[str, str, tuple[float, ...]] | None:
+    """Names of a base and a gate among the native kernels, and the base's numbers; None if one is not built in."""
     name = next((name for name, known in GATES.listing().items() if known is gate), None)
-    if base.arguments is None or name is None or not AVAILABLE:
+    if base.arguments is None or name is None:
         return None
     try:
         kind, numbers = KERNELS[base.name](*base.arguments)
@@ -54,7 +53,17 @@ def kernel(base: Base, gate: Gate) -> native.Function | None:
         return None
     if base.name == "relu" and base.binary and gate is not none:
         kind = "PRELU"
-    return native.Function(kind, name, base.inverse_lipschitz[torch.float32], tuple(map(float, numbers)))
+    return kind, name, tuple(map(float, numbers))
+
+
+@lru_cache
+def kernel(base: Base, gate: Gate) -> native.Function | None:
+    """The native kernel for a base with a gate, or None: no native library, or not built in."""
+    form = native_form(base, gate)
+    if form is None or not AVAILABLE:
+        return None
+    kind, name, numbers = form
+    return native.Function(kind, name, base.inverse_lipschitz[torch.float32], numbers)
 
 
 def usable(x: Tensor, alpha: Tensor) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from adalin.native import Pass, PassKind
 from adalin.optim._moments import decayed, moments, zeros
 from adalin.optim._optimizer import Optimizer, State
 from adalin.structure import Part
@@ -43,6 +44,23 @@ class Adam(Optimizer):
 
     def step(self, parts: Sequence[Part], state: Mapping[str, Tensor], lr: float) -> None:
         self._move(parts, decayed(parts, self.weight_decay), state, lr)
+
+    def native(self, state: Mapping[str, Tensor], parts: Sequence[Part], lr: float) -> Pass | None:
+        return Pass(
+            PassKind.ADAM,
+            [part.value for part in parts],
+            [part.grad for part in parts],
+            [part.is_weight for part in parts],
+            lr,
+            momentum=self.beta1,
+            beta=self.beta2,
+            epsilon=self.eps,
+            weight_decay=self.weight_decay,
+            decoupled=not self.decays_in_gradient,
+            first=moments("exp_avg", parts, state),
+            second=moments("exp_avg_sq", parts, state),
+            steps=state["step"],
+        )
 
     def _move(self, parts: Sequence[Part], grads: list[Tensor], state: Mapping[str, Tensor], lr: float) -> None:
         step = state["step"].add_(1).item()

@@ -9,6 +9,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from adalin._registry import Registry
+from adalin.native import Pass
 from adalin.optim._schedule import SCHEDULES
 from adalin.structure import Part
 
@@ -61,6 +62,10 @@ class Optimizer(ABC):
     @abstractmethod
     def step(self, parts: Sequence[Part], state: Mapping[str, Tensor], lr: float) -> None:
         """One step with the gradients in `parts`, in place."""
+
+    def native(self, state: Mapping[str, Tensor], parts: Sequence[Part], lr: float) -> Pass | None:
+        """The step as one native pass over flat parts; None where an optimiser has no such form."""
+        return None
 
     def _check(self, option: str, is_fine: bool, what: str) -> None:
         if not is_fine:

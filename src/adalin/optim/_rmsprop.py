@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from adalin.native import Pass, PassKind
 from adalin.optim._moments import decayed, moments, zeros
 from adalin.optim._optimizer import Optimizer, State
 from adalin.structure import Part
@@ -52,3 +53,18 @@ class RMSprop(Optimizer):
             torch._foreach_add_(values, buffers, alpha=-lr)
         else:
             torch._foreach_addcdiv_(values, grads, roots, -lr)
+
+    def native(self, state: Mapping[str, Tensor], parts: Sequence[Part], lr: float) -> Pass | None:
+        return Pass(
+            PassKind.RMSPROP,
+            [part.value for part in parts],
+            [part.grad for part in parts],
+            [part.is_weight for part in parts],
+            lr,
+            momentum=self.momentum,
+            beta=self.alpha,
+            epsilon=self.eps,
+            weight_decay=self.weight_decay,
+            first=moments("momentum_buffer", parts, state) if self.momentum else (),
+            second=moments("square_avg", parts, state),
+        )

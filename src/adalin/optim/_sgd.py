@@ -4,6 +4,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from adalin.native import Pass, PassKind
 from adalin.optim._moments import decayed, moments, zeros
 from adalin.optim._optimizer import Optimizer, State
 from adalin.structure import Part
@@ -44,3 +45,16 @@ class SGD(Optimizer):
             ahead = torch._foreach_add(direction, buffers, alpha=self.momentum) if self.nesterov else buffers
             direction = list(ahead)
         torch._foreach_add_(values, direction, alpha=-lr)
+
+    def native(self, state: Mapping[str, Tensor], parts: Sequence[Part], lr: float) -> Pass | None:
+        return Pass(
+            PassKind.SGD,
+            [part.value for part in parts],
+            [part.grad for part in parts],
+            [part.is_weight for part in parts],
+            lr,
+            momentum=self.momentum,
+            nesterov=self.nesterov,
+            weight_decay=self.weight_decay,
+            first=moments("momentum_buffer", parts, state) if self.momentum else (),
+        )
