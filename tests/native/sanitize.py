@@ -1,4 +1,7 @@
-"""`python -m tests.native.sanitize`: the native tests under address and undefined-behaviour sanitizers."""
+"""`python -m tests.native.sanitize`: the native tests under address and undefined-behaviour sanitizers.
+
+What follows is given to pytest, instead of all of them.
+"""
 
 import os
 import shutil
@@ -11,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SANITIZERS = "address,undefined"
 
 
-def main() -> int:
+def main(*arguments: str) -> int:
     with tempfile.TemporaryDirectory() as folder:
         source, build = Path(folder, "src"), Path(folder, "build")
         shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("*.so"))
@@ -29,10 +32,12 @@ def main() -> int:
             "PYTHONPATH": str(source),
             "LD_PRELOAD": " ".join(runtimes),
             "ASAN_OPTIONS": "detect_leaks=0",  # Python's own
+            "ADALIN_SANITIZE": SANITIZERS,
         }
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", ROOT / "tests" / "native"]
+        tests = [ROOT / "tests" / "native", ROOT / "tests" / "engine" / "test_native_net.py"]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(arguments or tests)]
         return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

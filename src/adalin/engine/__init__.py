@@ -5,6 +5,7 @@ from adalin.engine._kernels import Kernel, has_kernel, make_kernel, padded, row_
 from adalin.engine._mlp_stack import MLPStack
 from adalin.engine._module_net import ModuleNet
 from adalin.engine._module_stack import ModuleStack
+from adalin.engine._native_net import NativeNet
 from adalin.engine._net import Net, Steps, Update
 from adalin.engine._preset import PLAIN, Preset, presets
 from adalin.engine._products import library_for
@@ -17,6 +18,7 @@ __all__ = [
     "MLPStack",
     "ModuleNet",
     "ModuleStack",
+    "NativeNet",
     "Net",
     "NetworkSpec",
     "Preset",

@@ -1,0 +1,257 @@
+"""Multi-layer perceptrons on native kernels."""
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from adalin import native
+from adalin.engine._gram import Gram
+from adalin.engine._net import Net, Steps, Update
+from adalin.engine._own_activations import own_activation
+from adalin.engine._perceptron import Block, RefusedError, blocks_of
+from adalin.native import Kind, aligned_zeros, padded
+from adalin.streams import Task
+from adalin.structure import Part
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a parameter is in a flat tensor: as a matrix (inputs, outputs), or as one row."""
+
+    part: int
+    offset: int
+    rows: int
+    columns: int
+    shape: torch.Size
+    is_matrix: bool
+
+    @property
+    def stride(self) -> int:
+        """Distance between rows: padding follows each."""
+        return padded(self.columns)
+
+    def of(self, values: Sequence[Tensor]) -> Tensor:
+        """The parameter's numbers in tensors with the layout of the network's parts, in torch's layout."""
+        own = values[self.part][self.offset : self.offset + self.rows * self.stride]
+        matrix = own.view(self.rows, self.stride)[:, : self.columns]
+        return matrix.T if self.is_matrix else matrix.view(self.shape)
+
+
+class NativeNet(Net):
+    """A perceptron of any depth and width whose parameters lie in two flat tensors, weights and others.
+
+    Args:
+        model: the network: Flatten, Linear, LayerNorm or not, activation, ..., Linear. Its parameters move into the
+            flat tensors, and stay its parameters.
+        kernels: the native library, where it is not this machine's.
+    """
+
+    engine = "native"
+
+    def __init__(self, model: nn.Module, kernels: ctypes.CDLL | None = None) -> None:
+        self.model = model
+        self._blocks = blocks_of(model)
+        dtype = self._blocks[0].linear.weight.dtype
+        self._places, layers, lengths = _laid_out(model, self._blocks)
+        values, grads = ([aligned_zeros(length, dtype) for length in lengths] for _ in range(2))
+        both = zip(("weights", "others"), values, grads, strict=True)
+        self.parts = tuple(Part(name, value, grad, name == "weights") for name, value, grad in both)
+        self._network = native.Network(layers, values, grads, kernels)
+        self._own = {
+            index: own_activation(block.activation)
+            for index, block in enumerate(self._blocks)
+            if block.function.kind == Kind.FOREIGN and block.activation is not None
+        }
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                view = self._places[name].of(values)
+                view.copy_(parameter)
+                parameter.data = view
+        self._data: native.Data | None = None
+        self._gram: Gram | None = None
+        self._x = torch.empty(0)
+
+    @staticmethod
+    def refusal(model: nn.Module) -> str:
+        """Why native kernels cannot train a network, as the end of a sentence; empty where they can."""
+        if native.library() is None:
+            return "there are no native kernels here"
+        try:
+            blocks = blocks_of(model)
+        except RefusedError as refused:
+            return str(refused)
+        dtype = blocks[0].linear.weight.dtype
+        return "" if dtype is torch.float32 else f"its parameters are {dtype}"
+
+    def named(self, values: Sequence[Tensor]) -> Mapping[str, Tensor]:
+        return {name: place.of(values) for name, place in self._places.items()}
+
+    # ---- Tasks -------------------------------------------------------------------------------------------------------
+
+    def start_task(self, task: int, data: Task, gram: Gram | None = None) -> None:
+        inputs = data.floats(data.inputs).flatten(1).contiguous()
+        labels = data.labels.contiguous()
+        classes = self._blocks[-1].linear.out_features
+        if len(labels) and not (labels.min() >= 0 and labels.max() < classes):
+            raise ValueError(f"labels run from {labels.min()} to {labels.max()}, and the network has {classes} outputs")
+        self._gram = gram
+        if gram is None:
+            self._data = native.Data(inputs, labels)
+            return
+        layer, images, dtype = self._network.layers[0], len(inputs), inputs.dtype
+        start = aligned_zeros(layer.inputs * layer.padded, dtype).copy_(self._first_weights)
+        products, added = (aligned_zeros(images * layer.padded, dtype) for _ in range(2))
+        state = native.GramState(start, products, added, torch.ones((), dtype=torch.float64))
+        self._images = inputs
+        self._data = native.Data(gram.products.contiguous(), labels, state)
+        self._network.gram_start(self._data, inputs)
+
+    def end_task(self) -> None:
+        if self._gram is not None:
+            self._bring_up_to_date()
+            self._gram = None
+
+    def state(self) -> dict[str, Tensor]:
+        if self._gram is None:
+            return {}
+        self._bring_up_to_date()
+        return {name: value.clone() for name, value in self._gram_tensors().items()}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        if self._gram is not None:
+            for name, value in self._gram_tensors().items():
+                value.copy_(state[name])
+
+    # ---- Steps -------------------------------------------------------------------------------------------------------
+
+    def train_steps(self, order: Tensor, batch_size: int, first_step: int, update: Update) -> Steps:
+        own = update.optimizer.native(update.state, self.parts, update.lr)
+        if own is None or update.clip is not None:
+            assert self._gram is None, "a learner that gives products of images trains by plain SGD"
+            return super().train_steps(order, batch_size, first_step, update)
+        own = replace(own, shrink=update.shrink)
+        if self._own:
+            return self._train_in_turns(order, batch_size, first_step, own.ready(self._network.kernels))
+        self._x = torch.empty(0)  # of the last forward pass nothing is left
+        correct, losses = self._network.train(self._given, order.contiguous(), batch_size, own)
+        return Steps(correct, losses, diverged=correct.shape[0] < -(-order.shape[0] // batch_size))
+
+    def _train_in_turns(self, order: Tensor, batch_size: int, first_step: int, move: Callable[[], None]) -> Steps:
+        made: list[Steps] = []
+        for step, rows in enumerate(order.split(batch_size), first_step):
+            made.append(self.compute_gradients(rows, step))
+            if made[-1].diverged:
+                break
+            move()
+        return Steps.joined(made)
+
+    def compute_gradients(self, rows: Tensor, step: int) -> Steps:
+        rows = rows.contiguous()
+        if self._own:
+            self._x = self._given.inputs.index_select(0, rows)
+            self._run()
+            finite, correct, losses = self._network.loss(self._given, rows)
+            if finite:
+                self._network.backward(self._x)
+        else:
+            self._x = torch.empty(0)
+            finite, correct, losses = self._network.gradients(self._given, rows)
+        return Steps(correct, losses) if finite else Steps.none()
+
+    def forward(self, x: Tensor) -> Tensor:
+        self._x = x.detach().flatten(1).contiguous()
+        self._run()
+        return self._network.outputs(x.shape[0]).clone()
+
+    def backward(self, grad: Tensor) -> None:
+        self._put(grad)
+        self._network.backward(self._x)
+
+    def input_gradient(self, grad: Tensor) -> Tensor:
+        self._put(grad)
+        result = torch.empty_like(self._x)
+        self._network.inputs_backward(result)
+        return result
+
+    def _run(self) -> None:
+        """All layers, with a user's own activations between them."""
+        start, batch = 0, self._x.shape[0]
+        for index, activation in self._own.items():
+            self._network.forward(self._x, start, index + 1)
+            self._network.put_activation(index, *activation(self._network.activation_inputs(index, batch).clone()))
+            start = index + 1
+        self._network.forward(self._x, start)
+
+    def _put(self, grad: Tensor) -> None:
+        expected = (self._x.shape[0], self._network.layers[-1].outputs)  # of no images but after `forward`
+        if grad.shape != expected:
+            raise ValueError(f"the gradient must be {expected}, not {tuple(grad.shape)}")
+        self._network.put_grad(grad)
+
+    # ---- Weights by products of images -------------------------------------------------------------------------------
+
+    @property
+    def _given(self) -> native.Data:
+        assert self._data is not None, "a task has started"
+        return self._data
+
+    @property
+    def _first_weights(self) -> Tensor:
+        layer = self._network.layers[0]
+        return self.parts[0].value[: layer.inputs * layer.padded]
+
+    def _bring_up_to_date(self) -> None:
+        self._network.gram_weights(self._given, self._images)
+
+    def _gram_tensors(self) -> dict[str, Tensor]:
+        gram = self._given.gram
+        assert gram is not None
+        return {
+            "gram.start": gram.start,
+            "gram.start_products": gram.start_products,
+            "gram.added": gram.added,
+            "gram.scale": gram.scale,
+        }
+
+
+def _laid_out(model: nn.Module, blocks: Sequence[Block]) -> tuple[dict[str, Place], list[native.Layer], list[int]]:
+    """Where each parameter is, the layers with their offsets, and the lengths of the two flat tensors."""
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    places: dict[str, Place] = {}
+    lengths = [0, 0]
+
+    def offset(parameter: Tensor | None, part: int) -> int:
+        if parameter is None:
+            return -1
+        name = names[id(parameter)]
+        if name not in places:
+            is_matrix = parameter.dim() == 2
+            rows, columns = (parameter.shape[1], parameter.shape[0]) if is_matrix else (1, parameter.numel())
+            places[name] = Place(part, lengths[part], rows, columns, parameter.shape, is_matrix)
+            lengths[part] += rows * padded(columns)
+        return places[name].offset
+
+    layers = []
+    for block in blocks:
+        linear, function, norm, alpha = block.linear, block.function, block.norm, block.alpha
+        layer = native.Layer(
+            inputs=linear.in_features,
+            outputs=linear.out_features,
+            width=block.width,
+            weight=offset(linear.weight, 0),
+            bias=offset(linear.bias, 0),
+            gain=offset(None if norm is None else norm.weight, 1),
+            shift=offset(None if norm is None else norm.bias, 1),
+            alpha=offset(alpha, 1),
+            alphas=0 if alpha is None else alpha.numel(),
+            kind=function.kind,
+            has_norm=norm is not None,
+            epsilon=0.0 if norm is None else norm.eps,
+        )
+        layer.set_function(function.base, function.gate, function.inverse_lipschitz, function.numbers)
+        layers.append(layer)
+    ordered = {name: places[name] for name in names.values()}
+    return ordered, layers, [lengths[0], max(lengths[1], padded(1))]
