@@ -1,6 +1,8 @@
 """The kernels of networks and optimisers: what they refuse, and passes against torch.optim."""
 
+import gc
 import re
+import weakref
 
 import pytest
 import torch
@@ -56,6 +58,16 @@ def test_a_pass_shrinks_weights_before_it_moves_them() -> None:
     Pass(PassKind.SGD, [value, other], grads, [True, False], 0.5, shrink=0.25)()
     assert value.eq(0).all()
     assert other.eq(1.5).all()
+
+
+def test_a_pass_that_is_ready_keeps_the_tensors_it_works_with() -> None:
+    own = Pass(PassKind.SGD, [torch.ones(16)], [torch.ones(16)], [True], 0.5)
+    kept = [weakref.ref(tensor) for tensor in (own.values[0], own.grads[0], own.steps)]
+    move = own.ready(native.library())
+    del own
+    gc.collect()
+    move()
+    assert [tensor().sum().item() for tensor in kept] == [8, 16, 1]
 
 
 @pytest.mark.parametrize(

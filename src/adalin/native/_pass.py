@@ -88,8 +88,8 @@ class Pass:
         """What makes it again and again, by this library."""
         own, parts = self.structures(real_type(kernels))
 
-        def move() -> None:
-            kernels.adalin_pass(ctypes.addressof(own), ctypes.addressof(parts), len(parts))
+        def move() -> None:  # by `self` the tensors live on whose addresses are in there
+            kernels.adalin_pass(ctypes.addressof(own), ctypes.addressof(parts), len(self.values))
 
         return move
 
