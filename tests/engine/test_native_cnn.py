@@ -11,7 +11,7 @@ from tests.double_kernels import double_kernels
 from torch import nn
 
 from adalin import AdaLin, native
-from adalin.engine import ModuleNet, NativeNet, Update
+from adalin.engine import ModuleNet, NativeNet, Update, choose_engine, make_net
 from adalin.methods import Method
 from adalin.models import cnn, make_model
 from adalin.native import _library
@@ -183,6 +183,13 @@ def test_parameters_keep_their_names_shapes_and_values():
     for name, value in net.model.state_dict().items():
         assert torch.equal(value, before[name])
         assert torch.equal(net.params[name], before[name])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_network_of_class_split_cifar_gets_the_native_engine(method):
+    model = make_model("cnn", (3, 32, 32), 5, Method.parse(method).activation)
+    assert str(choose_engine(model)) == "native kernels"
+    assert type(make_net(model)) is NativeNet
 
 
 def test_images_of_another_size_are_refused():

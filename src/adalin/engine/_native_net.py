@@ -114,7 +114,8 @@ class NativeNet(Net):
             self._data = native.Data(inputs, labels)
             return
         layer, images, dtype = self._network.layers[0], len(inputs), inputs.dtype
-        start = aligned_zeros(layer.inputs * layer.padded, dtype).copy_(self._first_weights)
+        # Added, not copied: padding may be -0, and a checkpoint of the weights would not know.
+        start = aligned_zeros(layer.inputs * layer.padded, dtype).add_(self._first_weights)
         products, added = (aligned_zeros(images * layer.padded, dtype) for _ in range(2))
         state = native.GramState(start, products, added, torch.ones((), dtype=torch.float64))
         self._images = inputs
