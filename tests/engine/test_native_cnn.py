@@ -14,7 +14,6 @@ from adalin import AdaLin, native
 from adalin.engine import ModuleNet, NativeNet, Update, choose_engine, make_net
 from adalin.methods import Method
 from adalin.models import cnn, make_model
-from adalin.native import _library
 from adalin.optim import SGD, Adam, RMSprop
 from adalin.streams import Task
 
@@ -131,7 +130,7 @@ def test_avx2_and_avx512_give_the_same_bits(method):
         pytest.skip("needs AVX-512")
     shape = (3, 22, 22)
     model = make(method, shape=shape, hidden=(5, 20, 33))
-    nets = [NativeNet(copy.deepcopy(model), _library.load(isa)) for isa in ("v3", "v4")]
+    nets = [NativeNet(copy.deepcopy(model), native.load(isa)) for isa in ("v3", "v4")]
     task = images(shape)
     one, other = (trained(net, task) for net in nets)
     assert torch.equal(one.losses, other.losses)
@@ -190,6 +189,7 @@ def test_the_network_of_class_split_cifar_gets_the_native_engine(method):
     model = make_model("cnn", (3, 32, 32), 5, Method.parse(method).activation)
     assert str(choose_engine(model)) == "native kernels"
     assert type(make_net(model)) is NativeNet
+    assert str(choose_engine(model.to("meta"))) == "native kernels"  # as `adalin plan` asks
 
 
 def test_images_of_another_size_are_refused():

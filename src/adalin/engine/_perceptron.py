@@ -95,7 +95,8 @@ def _check_parameters(model: nn.Module, linears: list[nn.Module]) -> None:
             raise RefusedError("a width is not known before the first forward")
         if not parameter.requires_grad:
             raise RefusedError("some parameters are frozen")
-        if not parameter.is_cpu or parameter.dtype not in (torch.float32, torch.float64):
+        known = parameter.device.type in ("cpu", "meta")  # a network without numbers is asked about before a run
+        if not known or parameter.dtype not in (torch.float32, torch.float64):
             raise RefusedError(f"its parameters are {parameter.dtype} on {parameter.device}")
     if len({parameter.dtype for parameter in model.parameters()}) > 1:
         raise RefusedError("its parameters are of several types")

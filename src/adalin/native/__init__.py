@@ -14,7 +14,7 @@ from adalin.native._layer import (
     gate,
     points,
 )
-from adalin.native._library import describe, isa, library
+from adalin.native._library import describe, isa, library, load
 from adalin.native._memory import aligned_zeros, padded
 from adalin.native._network import Conv, Data, GramState, Kind, Layer, Network
 from adalin.native._pass import Pass, PassKind
@@ -38,6 +38,7 @@ __all__ = [
     "gate",
     "isa",
     "library",
+    "load",
     "padded",
     "points",
 ]
