@@ -1,5 +1,6 @@
 """Runs on a machine's own disk, with copies that others go on from."""
 
+import json
 import os
 import resource
 import shutil
@@ -39,6 +40,22 @@ def test_a_command_that_wants_fewer_tasks_leaves_the_copies_of_more_as_they_are(
     Local().train(make_work(tmp_path / "two", workers=1, tasks=1), Notes())
     Local().train(make_work(tmp_path / "two", workers=1, sync_to=shared, tasks=1), Notes())
     assert rows_of(shared) == local_rows(3)
+
+
+def test_what_an_older_version_has_left_is_set_aside_in_the_copy_too(tmp_path: Path) -> None:
+    def work(machine: str) -> Work:
+        return make_work(tmp_path / machine, workers=1, sync_to=tmp_path / "shared", tasks=4)
+
+    assert Local().train(work("one"), Notes(at_first_row=lambda: os.kill(os.getpid(), signal.SIGTERM)))
+    old = rows_of(tmp_path / "shared")
+    for path in (tmp_path / "shared").rglob("manifest.json"):
+        manifest = json.loads(path.read_text())
+        del manifest["engine"]
+        path.write_text(json.dumps(manifest))
+    assert not Local().train(work("two"), Notes())
+    rows = rows_of(tmp_path / "shared")
+    assert {name: own for name, own in rows.items() if "set-aside" not in name} == local_rows(4)
+    assert {name.removesuffix("/set-aside-1"): own for name, own in rows.items() if "set-aside" in name} == old
 
 
 def test_copies_need_a_folder_of_their_own(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ class NativeEngine(Protocol):
     """What is asked of the native engine."""
 
     def refusal(self, model: nn.Module) -> str:
-        """Why it cannot compute a network, as the rest of a sentence; empty if it can."""
+        """Why it cannot compute a network, as the end of a sentence; empty if it can."""
 
     def __call__(self, model: nn.Module) -> Net:
         """The network, on native kernels."""

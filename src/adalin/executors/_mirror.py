@@ -1,6 +1,7 @@
 """Runs on a machine's own disk, with copies in a folder that all machines see."""
 
 import resource
+import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -96,6 +97,11 @@ def copy_run(source: Path, target: Path) -> None:
     contents.pop("lock", None)
     with plain_disk_errors(target):
         target.mkdir(parents=True, exist_ok=True)
+        for aside in source.glob("set-aside-*"):  # before what takes their place
+            if not (target / aside.name).exists():
+                unfinished = target / "set-aside.tmp"
+                shutil.rmtree(unfinished, ignore_errors=True)
+                shutil.copytree(aside, unfinished).rename(target / aside.name)
         for name, data in (*contents.items(), *pieces.items(), *checkpoints.items()):
             path = target / name
             if not (path.exists() and path.read_bytes() == data):

@@ -9,6 +9,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from adalin.executors import define
+from adalin.methods import Method
+from adalin.optim import SGD
 from adalin.report import Summary, summarise
 from adalin.runs import START, Result, Run
 from adalin.settings import SupervisedSettings
@@ -110,6 +112,7 @@ def sweep_table(choices: Sequence[Choice]) -> Table:
     for choice in choices:
         benchmark = get_benchmark(choice.points[0].summary.config["benchmark"])
         paper_values = chosen_by_paper(benchmark, choice.method)
+        is_plain = Method.parse(choice.method).optimizer == SGD()  # the paper has no other
         for point in choice.points:
             config = point.summary.config
             score = point.score
@@ -117,7 +120,7 @@ def sweep_table(choices: Sequence[Choice]) -> Table:
             notes = []
             if point is choice.best:
                 notes.append("chosen")
-            if all(config[name] == value for name, value in paper_values.items()):
+            if is_plain and all(config[name] == value for name, value in paper_values.items()):
                 notes.append("the paper's")
             table.add_row(
                 choice.method,
