@@ -135,6 +135,7 @@ class NativeNet(Net):
         own = replace(own, shrink=update.shrink)
         if self._own:
             return self._train_in_turns(order, batch_size, first_step, own.ready(self._network.kernels))
+        self._x = torch.empty(0)  # of the last forward pass nothing is left
         correct, losses = self._network.train(self._given, order.contiguous(), batch_size, own)
         return Steps(correct, losses, diverged=correct.shape[0] < -(-order.shape[0] // batch_size))
 
@@ -156,6 +157,7 @@ class NativeNet(Net):
             if finite:
                 self._network.backward(self._x)
         else:
+            self._x = torch.empty(0)
             finite, correct, losses = self._network.gradients(self._given, rows)
         return Steps(correct, losses) if finite else Steps.none()
 
@@ -188,7 +190,7 @@ class NativeNet(Net):
         self._network.forward(x, start, keep=keep)
 
     def _put(self, grad: Tensor) -> None:
-        expected = (self._x.shape[0], self._network.layers[-1].outputs)
+        expected = (self._x.shape[0], self._network.layers[-1].outputs)  # of no images but after `forward`
         if grad.shape != expected:
             raise ValueError(f"the gradient must be {expected}, not {tuple(grad.shape)}")
         self._network.put_grad(grad)
