@@ -108,7 +108,7 @@ def side_by_side(
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """As the laboratory trains: one thread, and denormals are 0. On one core, where rivals make no more threads either."""
+    """As the laboratory trains: one thread, denormals are 0; on one core, where rivals make no more threads either."""
     threads, cores = torch.get_num_threads(), _cores()
     _keep_to({max(cores)} if cores else set())
     torch.set_num_threads(1)
