@@ -14,7 +14,7 @@ import torch
 
 from adalin import native
 
-BENCHMARKS = ("activations", "imports", "training", "sac")
+BENCHMARKS = ("activations", "imports", "training", "processes", "sac")
 LATEST = Path(__file__).with_name("latest.json")
 
 

@@ -108,8 +108,9 @@ def side_by_side(
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """As the laboratory trains: one thread, and denormals are 0."""
-    threads = torch.get_num_threads()
+    """As the laboratory trains: one thread, denormals are 0; on one core, where rivals make no more threads either."""
+    threads, cores = torch.get_num_threads(), _cores()
+    _keep_to({max(cores)} if cores else set())
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     try:
@@ -117,16 +118,26 @@ def one_thread() -> Iterator[None]:
     finally:
         torch.set_num_threads(threads)
         torch.set_flush_denormal(False)
+        _keep_to(cores)
 
 
 def missing_rival(*modules: str) -> str:
-    """Why a rival cannot be measured here; empty if it can. Comes before its first import, which reads the settings."""
+    """Why a rival cannot be measured here; empty if it can. Comes before its first import, which reads the setting."""
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     if missing:
         return f"{', '.join(missing)} not installed: pip install '.[rivals]'"
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
     return ""
+
+
+def _cores() -> set[int]:
+    """Those that this process may run on; empty where systems do not tell."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+
+
+def _keep_to(cores: set[int]) -> None:
+    if cores:
+        os.sched_setaffinity(0, cores)
 
 
 def _rounded(value: float) -> float:

@@ -1,263 +1,283 @@
-"""A learner on its engine against a plain PyTorch loop, over processes, and what is around it.
+"""Training a network against a plain PyTorch loop and against JAX.
 
-The plain loop is what most people write: nn.Sequential, a straightforward AdaLin, a DataLoader, torch's optimiser. MLP
-784-100-100-10 or 3072-100-100-10, AdaLin on ReLU, batch 16, one thread.
+The plain loop is what most people write: nn.Sequential, a straightforward activation, a DataLoader, torch's optimiser.
+The lean loop indexes tensors and takes the fused optimiser. MLP 784-100-100-10 or 3072-100-100-10, AdaLin on ReLU,
+1,200 images, batch 16, one thread, CPU time. A "step" is one of one network: where JAX trains eight at once, eight.
 """
 
-import multiprocessing
-import tempfile
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-from unittest.mock import patch
+from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
 
-from adalin import AdaLin, native
-from adalin.data import BUNDLED, Dataset, load
-from adalin.engine import Gram, Learner, Learning, Steps, make_net
-from adalin.methods import Method
+from adalin import AdaLin
+from adalin.data import BUNDLED, load
+from adalin.engine import Gram, Learner, Learning, make_net
+from adalin.methods import Method, Rule
 from adalin.models import make_model
-from adalin.runs import RunFolder, Session, kinds, read_run
-from adalin.streams import Scaling, Task, get_benchmark
-from adalin.supervised._build import Streams
-from adalin.supervised._loop import train_run
-from benchmarks._measure import Result, at_least, at_most, side_by_side
+from adalin.optim import SGD, Adam
+from adalin.streams import Scaling, Task
+from adalin.structure import Network
+from benchmarks import plain
+from benchmarks._measure import (
+    Ratio,
+    Result,
+    Times,
+    at_least,
+    by_isa,
+    in_turns,
+    missing_rival,
+    noted,
+    one_thread,
+    ratio,
+    side_by_side,
+    skipped,
+)
+from benchmarks.peak import multiply_adds_per_second
 
-IMAGES, BATCH, LR = 1_200, 16, 1e-2
-BARS: dict[str, dict[str, float]] = {
-    "v4": {"random-label MNIST": 13, "random-label CIFAR-10": 20, "random-label MNIST, Adam": 10},
-    "v3": {"random-label MNIST": 8.5, "random-label CIFAR-10": 13, "random-label MNIST, Adam": 6.5},
-}
-"""Times a plain loop on native kernels, by their instruction set; PyTorch alone should reach 1.5."""
+IMAGES, BATCH = 1_200, 16
+STEPS = IMAGES // BATCH
+LR = plain.LR
+SHARE_OF_ADALINS = 0.75
+"""What the other methods should reach of AdaLin's ratio."""
+Epoch = Callable[[], object]
 
 
 def measure() -> Iterator[Result]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)
-    try:
-        yield from _mlp("random-label MNIST", load("mnist", BUNDLED).train_images[:IMAGES].flatten(1) / 255)
+    with one_thread():
+        digits = load("mnist", BUNDLED).train_images[:IMAGES].flatten(1) / 255
         # As fast as on real images: their number and size decide, not what is on them.
-        yield from _mlp("random-label CIFAR-10", torch.rand(IMAGES, 3_072))
-        yield from _mlp("random-label MNIST, Adam", torch.rand(IMAGES, 784), "adam+adalin")
+        colours = torch.rand(IMAGES, 3_072)
+        yield from _against_all("random-label MNIST", digits, "SGD", by_isa(13, 8.5), by_isa(1.6, 1.1))
+        yield from _against_all("random-label CIFAR-10", colours, "SGD", by_isa(20, 13), by_isa(1.6, 1.1))
+        yield from _against_all("random-label MNIST, Adam", digits, "Adam", by_isa(10, 6.5), by_isa(1.6, 1.1))
+        yield from _methods(digits)
+        yield from _python_parts(digits)
         yield from _cnn()
         yield from _resnet()
-        yield _overhead()
-    finally:
-        torch.set_num_threads(threads)
-        torch.set_flush_denormal(False)
-    yield _scaling()
-    if Path("/proc").exists():  # where a process can read its own peak
-        yield _memory()
 
 
-class PlainAdaLin(nn.Module):
-    """Equation 2 on ReLU, as one would write it down."""
-
-    def __init__(self, width: int, dim: int = 1) -> None:
-        super().__init__()
-        self.alpha = nn.Parameter(torch.rand(width))
-
-    def forward(self, x: Tensor) -> Tensor:
-        gate = torch.cos(torch.pi / 2 * (x > 0).to(x.dtype)).detach()
-        alpha = self.alpha.view(1, -1, *[1] * (x.dim() - 2))
-        return F.relu(x) + alpha * x * gate
+# ---- Ours ----------------------------------------------------------------------------------------------------------
 
 
-def _plain_epoch(
-    model: nn.Module,
-    images: Tensor,
-    labels: Tensor,
-    *,
-    batch: int = BATCH,
-    clip: float | None = None,
-    adam: bool = False,
-) -> Callable[[], object]:
-    loader = DataLoader(TensorDataset(images, labels), batch_size=batch, shuffle=True)
-    optimizer = (torch.optim.Adam if adam else torch.optim.SGD)(model.parameters(), lr=LR)
+def our_epoch(
+    model: nn.Module, data: Task, learning: Learning, *, optimizer: str = "SGD", by_outputs: bool = True
+) -> Epoch:
+    """An epoch as the laboratory makes it; `by_outputs`: with the images' products, where they can be used."""
+    moves = {"SGD": SGD(), "Adam": Adam()}[optimizer]
 
-    def epoch() -> float:
-        accuracy = 0.0
-        for x, y in loader:
-            logits = model(x)
-            accuracy += (logits.argmax(1) == y).float().mean().item()
-            loss = F.cross_entropy(logits, y)
-            optimizer.zero_grad()
-            loss.backward()
-            if clip is not None:
-                nn.utils.clip_grad_norm_(model.parameters(), clip)
-            optimizer.step()
-        return accuracy
+    def gram() -> Gram | None:
+        return Gram.of(data.floats(data.inputs).flatten(1)) if by_outputs else None
 
-    return epoch
-
-
-def _epoch(
-    model: nn.Module, data: Task, *, method: str = "adalin", batch: int = BATCH, clip: float | None = None
-) -> Callable[[], object]:
-    """An epoch as the laboratory makes it."""
-    learning = Learning(lr=LR, batch_size=batch, clip=clip)
-    floats = data.floats(data.inputs[:IMAGES]).flatten(1)
-    learner = Learner(make_net(model), Method.parse(method).optimizer, learning, gram=lambda: Gram.of(floats))
+    learner = Learner(make_net(model), moves, learning, gram=gram)
+    count = len(data.inputs)
     learner.start_task(0, data, 10**9)
-    steps = -(-len(data.inputs) // batch)
 
     def epoch() -> None:
-        order, step = torch.randperm(len(data.inputs)), 0
-        while step < steps:
-            step += len(learner.train(order[step * batch :], step))
+        order, step = torch.randperm(count), 0
+        while step < -(-count // learning.batch_size):
+            step += len(learner.train(order[step * learning.batch_size :], step))
 
     return epoch
 
 
-def _mlp_epoch(images: Tensor, method: str = "adalin") -> Callable[[], object]:
-    model = make_model("mlp", (images.shape[1],), 10, Method.parse(method).activation)
-    return _epoch(model, Task(images, torch.randint(10, (len(images),))), method=method)
+def our_perceptron(
+    images: Tensor,
+    method: str,
+    *,
+    optimizer: str = "SGD",
+    rules: tuple[Rule, ...] = (),
+    activation: Callable[[int], nn.Module] | None = None,
+    by_outputs: bool = True,
+) -> Epoch:
+    """An epoch of a method; its activation may be a user's own."""
+    parsed = Method.parse(method)
+    learning = Learning(lr=LR[optimizer], batch_size=BATCH, rules=(*parsed.rules, *rules))
+    data = Task(images, torch.randint(10, (len(images),)))
+    if activation is None:
+        model = make_model("mlp", (images.shape[1],), 10, parsed.activation)
+    else:
+        model = plain.perceptron(images.shape[1], activation)
+    return our_epoch(model, data, learning, optimizer=optimizer, by_outputs=by_outputs)
 
 
-def _mlp(name: str, images: Tensor, method: str = "adalin") -> Iterator[Result]:
-    inputs = images.shape[1]
-    plain = nn.Sequential(
-        nn.Linear(inputs, 100), PlainAdaLin(100), nn.Linear(100, 100), PlainAdaLin(100), nn.Linear(100, 10)
-    )
-    labels = torch.randint(10, (len(images),))
-    subjects = {
-        "plain": _plain_epoch(plain, images, labels, adam=method != "adalin"),
-        "ours": _mlp_epoch(images, method),
+# ---- Against plain loops and JAX -----------------------------------------------------------------------------------
+
+
+def _against_all(name: str, images: Tensor, optimizer: str, bar: float, bar_of_jax: float) -> Iterator[Result]:
+    labels, inputs = torch.randint(10, (len(images),)), images.shape[1]
+
+    def model() -> nn.Module:
+        return plain.perceptron(inputs, plain.PlainAdaLin)
+
+    subjects: dict[str, Epoch] = {
+        "plain loop": plain.plain_epoch(model(), images, labels, batch=BATCH, optimizer=optimizer),
+        "plain loop, fused": plain.plain_epoch(model(), images, labels, batch=BATCH, optimizer=optimizer, fused=True),
+        "lean loop": plain.lean_epoch(
+            plain.perceptron(inputs, nn.PReLU), images, labels, batch=BATCH, optimizer=optimizer
+        ),
+        "ours": our_perceptron(images, "adalin", optimizer=optimizer),
     }
-    ratio = side_by_side(subjects, "ours", rounds=25, calls=1)["plain"]
-    engine = make_net(make_model("mlp", (inputs,), 10, Method.parse(method).activation)).engine
-    bars = BARS.get(native.isa() or "", {}) if engine == "native" else {}
-    bar = bars.get(name, 1.5)
-    for kind in ("fastest", "median"):
-        yield at_least(bar, f"{name}, {engine} engine, {kind} epoch", getattr(ratio, kind), "x plain loop")
+    if optimizer == "SGD":
+        subjects["ours, by weights"] = our_perceptron(images, "adalin", by_outputs=False)
+    runs = dict.fromkeys(subjects, 1)
+    no_jax = missing_rival("jax", "optax")
+    if not no_jax:
+        from benchmarks import jax_mlp
+
+        for form in jax_mlp.FORMS:
+            subjects[f"JAX, {form}"] = jax_mlp.epoch(form, images.numpy(), batch=BATCH, optimizer=optimizer)
+            runs[f"JAX, {form}"] = jax_mlp.runs_of(form)
+    times = in_turns(subjects, rounds=20, calls=1)
+    for subject, own in times.items():
+        yield noted(f"{name}: {subject}, fastest", runs[subject] * STEPS / min(own), "steps/s")
+    yield from _peak_share(name, inputs, times)
+    yield from _faster(name, ratio(times, "plain loop", "ours"), bar)
+    if optimizer == "Adam":
+        fused = ratio(times, "plain loop, fused", "ours").fastest
+        yield at_least(by_isa(6, 4), f"{name}, fastest epoch", fused, "x fused loop")
+    if no_jax:
+        yield skipped(bar_of_jax, f"{name}, fastest epoch", "x JAX's best", no_jax)
+        return
+    best = min(min(times[f"JAX, {form}"]) / jax_mlp.runs_of(form) for form in jax_mlp.FORMS)
+    yield at_least(bar_of_jax, f"{name}, fastest epoch", best / min(times["ours"]), "x JAX's best")
+
+
+def _peak_share(name: str, inputs: int, times: Times) -> Iterator[Result]:
+    """Share of what the processor could multiply, where it trains by weights: two products of the first layer, three
+    of each other one."""
+    peak, subject = multiply_adds_per_second(), "ours, by weights" if "ours, by weights" in times else "ours"
+    if peak is not None:
+        products = BATCH * (2 * inputs * 100 + 3 * (100 * 100 + 100 * 10))
+        yield noted(f"{name}: {subject}, share of the peak", STEPS * products / min(times[subject]) / peak, "")
+
+
+def _faster(name: str, of_plain: Ratio, bar: float) -> Iterator[Result]:
+    yield at_least(bar, f"{name}, fastest epoch", of_plain.fastest, "x plain loop")
+    yield at_least(bar, f"{name}, median epoch", of_plain.median, "x plain loop")
+
+
+# ---- Other methods, each against a plain loop of its own -----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PlainMethod:
+    """A method as one would write it."""
+
+    activation: Callable[[int], nn.Module]
+    expansion: int = 1
+    weight_decay: float = 0.0
+    noise: float = 0.0
+
+
+METHODS = {
+    "adalin": PlainMethod(plain.PlainAdaLin),
+    "baseline": PlainMethod(plain.relu),
+    "tanh": PlainMethod(plain.tanh),
+    "adalin-tanh": PlainMethod(plain.PlainAdaLinTanh),
+    "crelu": PlainMethod(plain.PlainCReLU, expansion=2),
+    "fourier": PlainMethod(plain.PlainFourier, expansion=2),
+    "l2": PlainMethod(plain.relu, weight_decay=1e-2),
+    "shrink-perturb": PlainMethod(plain.relu, noise=1e-2),
+}
+
+
+def _methods(images: Tensor) -> Iterator[Result]:
+    labels, of_adalin = torch.randint(10, (len(images),)), 0.0
+    for method, own in METHODS.items():
+        fresh = _fresh(images.shape[1], own)
+        after_step = plain.shrink_and_perturb(fresh, shrink=0.9999, noise=own.noise) if own.noise else None
+        subjects = {
+            "plain": plain.plain_epoch(
+                fresh(), images, labels, batch=BATCH, weight_decay=own.weight_decay, after_step=after_step
+            ),
+            "ours": our_perceptron(images, method),
+        }
+        faster = side_by_side(subjects, "ours", rounds=12, calls=1)["plain"].fastest
+        of_adalin = of_adalin or faster
+        bar = round(SHARE_OF_ADALINS * of_adalin, 1)
+        yield at_least(bar, f"random-label MNIST, {method}, fastest epoch", faster, "x its plain loop")
+
+
+def _fresh(inputs: int, own: PlainMethod) -> Callable[[], nn.Module]:
+    return lambda: plain.perceptron(inputs, own.activation, expansion=own.expansion)
+
+
+# ---- What is a user's own, in Python, in every step ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Clipped(Rule):
+    """Three operations on all weights after each step: L1 decay, within bounds."""
+
+    name = "clipped"
+
+    def after_step(self, net: Network, now: object) -> None:
+        for part in net.weights:
+            part.value.sub_(part.value.sign(), alpha=1e-6).clamp_(-2, 2)
+
+
+@torch.no_grad()
+def _clip(model: nn.Module) -> None:
+    for own in model.parameters():
+        own.sub_(own.sign(), alpha=1e-6).clamp_(-2, 2)
+
+
+class Wave(nn.Module):
+    """An activation that nobody knows."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * torch.sigmoid(1.5 * x)
+
+
+def _python_parts(images: Tensor) -> Iterator[Result]:
+    labels, inputs = torch.randint(10, (len(images),)), images.shape[1]
+    ours = {
+        "a rule": our_perceptron(images, "adalin", rules=(Clipped(),)),
+        "an activation": our_perceptron(images, "baseline", activation=Wave),
+    }
+    loops = {
+        "a rule": plain.plain_epoch(
+            plain.perceptron(inputs, plain.PlainAdaLin), images, labels, batch=BATCH, after_step=_clip
+        ),
+        "an activation": plain.plain_epoch(plain.perceptron(inputs, Wave), images, labels, batch=BATCH),
+    }
+    for part, own in ours.items():
+        faster = side_by_side({"plain": loops[part], "ours": own}, "ours", rounds=12, calls=1)["plain"]
+        yield from _faster(f"random-label MNIST, {part} in Python in each step", faster, 4)
+
+
+# ---- Images --------------------------------------------------------------------------------------------------------
 
 
 def _cnn() -> Iterator[Result]:
     images, labels = torch.rand(320, 3, 32, 32), torch.randint(100, (320,))
     activation = Method.parse("adalin").activation
-    ours = _epoch(make_model("cnn", (3, 32, 32), 100, activation), Task(images, labels))
-    plain = make_model("cnn", (3, 32, 32), 100, activation)
+    learning = Learning(lr=LR["SGD"], batch_size=BATCH)
+    ours = our_epoch(make_model("cnn", (3, 32, 32), 100, activation), Task(images, labels), learning)
+    model = make_model("cnn", (3, 32, 32), 100, activation)
     for index, width in ((1, 16), (4, 16), (8, 64)):
-        plain[index] = PlainAdaLin(width)  # type: ignore[operator]
-    subjects = {"plain": _plain_epoch(plain, images, labels), "ours": ours}
-    ratio = side_by_side(subjects, "ours", rounds=15, calls=1)["plain"]
-    yield at_least(1.5, "class-split CNN, fastest epoch", ratio.fastest, "x plain loop")
-    yield at_least(1.5, "class-split CNN, median epoch", ratio.median, "x plain loop")
+        model[index] = plain.PlainAdaLin(width)  # type: ignore[operator]
+    subjects = {"plain": plain.plain_epoch(model, images, labels, batch=BATCH), "ours": ours}
+    faster = side_by_side(subjects, "ours", rounds=15, calls=1)["plain"]
+    yield from _faster("class-split CNN", faster, by_isa(3.8, 2.5))
 
 
 def _resnet() -> Iterator[Result]:
     """The narrow network, with the batches and the clipping of class-incremental CIFAR-100."""
     pixels, labels = torch.randint(256, (500, 3, 32, 32), dtype=torch.uint8), torch.randint(100, (500,))
-    activation, batch, clip = Method.parse("adalin").activation, 250, 0.5
+    activation, learning = Method.parse("adalin").activation, Learning(lr=1e-3, batch_size=250, clip=0.5)
     data = Task(pixels, labels, scale=Scaling("cifar100", "unit"))
-    ours = _epoch(make_model("resnet18-narrow", (3, 32, 32), 100, activation), data, batch=batch, clip=clip)
-    plain = make_model("resnet18-narrow", (3, 32, 32), 100, activation)
-    for module in list(plain.modules()):
+    ours = our_epoch(make_model("resnet18-narrow", (3, 32, 32), 100, activation), data, learning)
+    model = make_model("resnet18-narrow", (3, 32, 32), 100, activation)
+    for module in list(model.modules()):
         for name, child in module.named_children():
             if isinstance(child, AdaLin):
-                setattr(module, name, PlainAdaLin(child.alpha.numel()))
-    subjects = {
-        "plain": _plain_epoch(plain, pixels / 255, labels, batch=batch, clip=clip),
-        "ours": ours,
-    }
-    ratio = side_by_side(subjects, "ours", rounds=8, calls=1)["plain"]
-    yield at_least(1.2, "narrow ResNet-18, fastest epoch", ratio.fastest, "x plain loop")
-    yield at_least(1.2, "narrow ResNet-18, median epoch", ratio.median, "x plain loop")
-
-
-def _overhead() -> Result:
-    """Of a task of random-label MNIST at the paper's length, with metrics, checkpoints and the loop around it all."""
-    inside, supervised = [0.0], kinds.get("supervised")
-    (run,) = supervised.define("random-label-mnist", ["adalin"], [0], data=BUNDLED, tasks=1).runs
-    train, started = Learner.train, list[float]()
-
-    def timed(self: Learner, order: Tensor, first_step: int) -> Steps:
-        start = time.process_time()
-        started.append(start)
-        made = train(self, order, first_step)
-        inside[0] += time.process_time() - start
-        return made
-
-    with tempfile.TemporaryDirectory() as root, patch.object(Learner, "train", timed):
-        supervised.train(run, Session(out=Path(root), data=BUNDLED))
-        total = time.process_time() - started[0]
-    return at_most(3, "metrics, checkpoints and the loop around training", 100 * (total / inside[0] - 1), "% more")
-
-
-def _scaling() -> Result:
-    """Steps per second of two processes as a multiple of one's, in turns."""
-    spawn = multiprocessing.get_context("spawn")
-    pipes, processes = [], []
-    for _ in range(2):
-        ours, theirs = spawn.Pipe()
-        process = spawn.Process(target=_train_when_told, args=(theirs,), daemon=True)
-        process.start()
-        pipes.append(ours)
-        processes.append(process)
-    for pipe in pipes:
-        pipe.recv()  # ready
-    best = {1: 0.0, 2: 0.0}
-    for _ in range(6):
-        for count in best:
-            for pipe in pipes[:count]:
-                pipe.send(2.0)
-            best[count] = max(best[count], sum(pipe.recv() for pipe in pipes[:count]))
-    for pipe, process in zip(pipes, processes, strict=True):
-        pipe.send(None)
-        process.join()
-    return at_least(1.8, "two processes", best[2] / best[1], "x one")
-
-
-def _train_when_told(pipe: Any) -> None:
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)
-    epoch = _mlp_epoch(load("mnist", BUNDLED).train_images[:IMAGES].flatten(1) / 255)
-    epoch()
-    pipe.send("ready")
-    while (seconds := pipe.recv()) is not None:
-        start, epochs = time.perf_counter(), 0
-        while time.perf_counter() - start < seconds:
-            epoch()
-            epochs += 1
-        pipe.send(epochs / (time.perf_counter() - start))
-
-
-def _memory() -> Result:
-    """Of a process that trains four methods with three seeds on the benchmark with the largest inputs."""
-    spawn = multiprocessing.get_context("spawn")
-    ours, theirs = spawn.Pipe()
-    process = spawn.Process(target=_train_largest, args=(theirs,), daemon=True)
-    process.start()
-    theirs.close()  # so that one which dies does not leave us waiting
-    megabytes = ours.recv()
-    process.join()
-    return at_most(1_000, "memory of a worker, shuffled-label CIFAR-10, 12 runs", megabytes, "MB")
-
-
-def _train_largest(pipe: Any) -> None:
-    torch.set_num_threads(1)
-    labels = torch.arange(60_000) % 10
-    train, test = (torch.randint(256, (count, 3, 32, 32), dtype=torch.uint8) for count in (50_000, 10_000))
-    dataset = Dataset("cifar10", "noise", False, train, labels[:50_000], test, labels[50_000:], 10, "")
-    methods = ("baseline", "adalin", "tanh", "adalin-tanh")
-    benchmark = get_benchmark("shuffled-label-cifar10")
-    settings = benchmark.settings.values() | {"tasks": 1, "epochs": 1, "data": dataset.sha256}
-    shared = {"benchmark": benchmark.id, **settings}
-    runs = [read_run({"method": method, "seed": seed, **shared}) for method in methods for seed in (3, 4, 5)]
-    with tempfile.TemporaryDirectory() as root:
-        folders = [(run, RunFolder(Path(root) / run.folder)) for run in runs]
-        for run, folder in folders:
-            folder.create_or_check(dict(run.config), {"tasks": 1})
-        streams = Streams(dataset)
-        del dataset, train, test
-        for run, folder in folders:
-            train_run(run, folder, streams, Session(out=Path(root)))
-    # Not getrusage's ru_maxrss: that of a new process begins with what its parent had.
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    pipe.send(int(status["VmHWM"].split()[0]) / 1_000)
+                setattr(module, name, plain.PlainAdaLin(child.alpha.numel()))
+    loop = plain.plain_epoch(model, pixels / 255, labels, batch=250, clip=0.5)
+    faster = side_by_side({"plain": loop, "ours": ours}, "ours", rounds=8, calls=1)["plain"]
+    yield from _faster("narrow ResNet-18", faster, 1.7)

@@ -32,8 +32,12 @@ def test_help_does_not_wait_for_torch():
 
 
 def test_the_recorded_benchmarks_have_their_fields():
-    results = json.loads((ROOT / "benchmarks" / "latest.json").read_text())
-    assert results
-    for result in results:
-        assert list(result) == ["name", "value", "unit", "bar", "ok"]
-        assert isinstance(result["ok"], bool)
+    recorded = json.loads((ROOT / "benchmarks" / "latest.json").read_text())
+    assert recorded
+    for benchmark in recorded.values():
+        assert {"processor", "cores", "kernels", "torch", "load_before", "load_after"} <= benchmark["machine"].keys()
+        assert benchmark["results"]
+        for result in benchmark["results"]:
+            assert list(result) == ["name", "value", "unit", "bar", "ok", "skipped"]
+            assert isinstance(result["value"], float) != bool(result["skipped"])
+            assert isinstance(result["ok"], bool) == (bool(result["bar"]) and not result["skipped"])

@@ -9,7 +9,6 @@ from adalin.engine import ModuleNet, NativeNet, Preset, choose_engine, make_net,
 from adalin.methods import Activation
 from adalin.models import mlp
 
-
 with_kernels = pytest.mark.skipif(native.isa() is None, reason="there are no native kernels here")
 
 

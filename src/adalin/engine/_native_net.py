@@ -109,7 +109,8 @@ class NativeNet(Net):
         classes = self._blocks[-1].linear.out_features
         if len(labels) and not (labels.min() >= 0 and labels.max() < classes):
             raise ValueError(f"labels run from {labels.min()} to {labels.max()}, and the network has {classes} outputs")
-        self._gram = gram = None if self._convs else gram  # a convolution has no products of whole images
+        # A convolution has no products of whole images, and Python's activations need batches of inputs.
+        self._gram = gram = None if self._convs or self._own else gram
         if gram is None:
             self._data = native.Data(inputs, labels)
             return
