@@ -97,7 +97,7 @@ class NativeNet(Net):
         classes = self._blocks[-1].linear.out_features
         if len(labels) and not (labels.min() >= 0 and labels.max() < classes):
             raise ValueError(f"labels run from {labels.min()} to {labels.max()}, and the network has {classes} outputs")
-        self._gram = gram
+        gram = self._gram = None if self._own else gram  # the first layer's outputs are to pass through Python
         if gram is None:
             self._data = native.Data(inputs, labels)
             return
