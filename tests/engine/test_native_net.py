@@ -162,7 +162,8 @@ OWN = {
 def test_what_is_a_users_own_is_called_between_native_products(own: str, norm: bool) -> None:
     model = perceptron([20, 19, 17, 5], OWN[own], norm=norm)
     assert NativeNet.refusal(model) == ""
-    assert_equal_in_double(model.double(), task(40, 20, 5, torch.float64), Adam(), 16, 0.999, steps=60)
+    for optimizer in (SGD(), Adam()):
+        assert_equal_in_double(model.double(), task(40, 20, 5, torch.float64), optimizer, 16, 0.999, steps=60)
     net, x = NativeNet(model, double_kernels()), torch.randn(9, 20).double()
     torch.testing.assert_close(net.forward(x), model(x).detach())
 

@@ -34,7 +34,8 @@ def main(*arguments: str) -> int:
             "ASAN_OPTIONS": "detect_leaks=0",  # Python's own
             "ADALIN_SANITIZE": SANITIZERS,
         }
-        tests = [ROOT / "tests" / "native", ROOT / "tests" / "engine" / "test_native_net.py"]
+        engine = ROOT / "tests" / "engine"
+        tests = [ROOT / "tests" / "native", engine / "test_native_net.py", engine / "test_native_cnn.py"]
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(arguments or tests)]
         return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 

@@ -1,4 +1,4 @@
-"""Multi-layer perceptrons on native kernels."""
+"""Multi-layer perceptrons and small convolutional networks on native kernels."""
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
@@ -8,18 +8,25 @@ import torch
 from torch import Tensor, nn
 
 from adalin import native
+from adalin.engine._convolutions import MODULES_EACH, ConvBlock, convolutions_of
 from adalin.engine._gram import Gram
 from adalin.engine._net import Net, Steps, Update
 from adalin.engine._own_activations import own_activation
-from adalin.engine._perceptron import Block, RefusedError, blocks_of
+from adalin.engine._perceptron import Block, Function, RefusedError, blocks_of
 from adalin.native import Kind, aligned_zeros, padded
 from adalin.streams import Task
 from adalin.structure import Part
 
+PREDICTED_AT_ONCE = 256
+"""Samples: a prediction needs no memory for more."""
+
 
 @dataclass(frozen=True)
 class Place:
-    """Where a parameter is in a flat tensor: as a matrix (inputs, outputs), or as one row."""
+    """Where a parameter is in a flat tensor: as a matrix (inputs, outputs), or as one row.
+
+    The inputs of a convolution's unit are (height, width, channels) of the kernel.
+    """
 
     part: int
     offset: int
@@ -37,6 +44,9 @@ class Place:
         """The parameter's numbers in tensors with the layout of the network's parts, in torch's layout."""
         own = values[self.part][self.offset : self.offset + self.rows * self.stride]
         matrix = own.view(self.rows, self.stride)[:, : self.columns]
+        if self.is_matrix and len(self.shape) == 4:
+            _, channels, height, width = self.shape
+            return matrix.unflatten(0, (height, width, channels)).permute(3, 2, 0, 1)
         return matrix.T if self.is_matrix else matrix.view(self.shape)
 
 
@@ -44,8 +54,9 @@ class NativeNet(Net):
     """A perceptron of any depth and width whose parameters lie in two flat tensors, weights and others.
 
     Args:
-        model: the network: Flatten, Linear, LayerNorm or not, activation, ..., Linear. Its parameters move into the
-            flat tensors, and stay its parameters.
+        model: the network: Flatten, Linear, LayerNorm or not, activation, ..., Linear; before these there may be
+            convolutions, each as Conv2d, activation, MaxPool2d. Its parameters move into the flat tensors, and stay its
+            parameters.
         kernels: the native library, where it is not this machine's.
     """
 
@@ -53,13 +64,14 @@ class NativeNet(Net):
 
     def __init__(self, model: nn.Module, kernels: ctypes.CDLL | None = None) -> None:
         self.model = model
-        self._blocks = blocks_of(model)
+        self._convs = convolutions_of(model)
+        self._blocks = blocks_of(model, MODULES_EACH * len(self._convs))
         dtype = self._blocks[0].linear.weight.dtype
-        self._places, layers, lengths = _laid_out(model, self._blocks)
+        self._places, convs, layers, lengths = _laid_out(model, self._convs, self._blocks)
         values, grads = ([aligned_zeros(length, dtype) for length in lengths] for _ in range(2))
         both = zip(("weights", "others"), values, grads, strict=True)
         self.parts = tuple(Part(name, value, grad, name == "weights") for name, value, grad in both)
-        self._network = native.Network(layers, values, grads, kernels)
+        self._network = native.Network(convs, layers, values, grads, kernels)
         self._own = {
             index: own_activation(block.activation)
             for index, block in enumerate(self._blocks)
@@ -80,7 +92,7 @@ class NativeNet(Net):
         if native.library() is None:
             return "there are no native kernels here"
         try:
-            blocks = blocks_of(model)
+            blocks = blocks_of(model, MODULES_EACH * len(convolutions_of(model)))
         except RefusedError as refused:
             return str(refused)
         dtype = blocks[0].linear.weight.dtype
@@ -92,17 +104,19 @@ class NativeNet(Net):
     # ---- Tasks -------------------------------------------------------------------------------------------------------
 
     def start_task(self, task: int, data: Task, gram: Gram | None = None) -> None:
-        inputs = data.floats(data.inputs).flatten(1).contiguous()
+        inputs = self._rows(data.floats(data.inputs)).contiguous()
         labels = data.labels.contiguous()
         classes = self._blocks[-1].linear.out_features
         if len(labels) and not (labels.min() >= 0 and labels.max() < classes):
             raise ValueError(f"labels run from {labels.min()} to {labels.max()}, and the network has {classes} outputs")
-        gram = self._gram = None if self._own else gram  # the first layer's outputs are to pass through Python
+        # A convolution has no products of whole images, and a user's own activation is given the images themselves.
+        self._gram = gram = None if self._convs or self._own else gram
         if gram is None:
             self._data = native.Data(inputs, labels)
             return
         layer, images, dtype = self._network.layers[0], len(inputs), inputs.dtype
-        start = aligned_zeros(layer.inputs * layer.padded, dtype).copy_(self._first_weights)
+        # Added, not copied: padding may be -0, and a checkpoint of the weights would not know.
+        start = aligned_zeros(layer.inputs * layer.padded, dtype).add_(self._first_weights)
         products, added = (aligned_zeros(images * layer.padded, dtype) for _ in range(2))
         state = native.GramState(start, products, added, torch.ones((), dtype=torch.float64))
         self._images = inputs
@@ -135,6 +149,7 @@ class NativeNet(Net):
         own = replace(own, shrink=update.shrink)
         if self._own:
             return self._train_in_turns(order, batch_size, first_step, own.ready(self._network.kernels))
+        self._x = torch.empty(0)  # of the last forward pass nothing is left
         correct, losses = self._network.train(self._given, order.contiguous(), batch_size, own)
         return Steps(correct, losses, diverged=correct.shape[0] < -(-order.shape[0] // batch_size))
 
@@ -156,16 +171,20 @@ class NativeNet(Net):
             if finite:
                 self._network.backward(self._x)
         else:
+            self._x = torch.empty(0)
             finite, correct, losses = self._network.gradients(self._given, rows)
         return Steps(correct, losses) if finite else Steps.none()
 
     def forward(self, x: Tensor) -> Tensor:
-        self._x = _rows_of(x)
+        self._x = self._rows(x)
         self._run(self._x)
         return self._network.outputs(x.shape[0]).clone()
 
     def predict(self, x: Tensor) -> Tensor:
-        self._run(_rows_of(x), keep=False)
+        return torch.cat([self._predicted(rows) for rows in self._rows(x).split(PREDICTED_AT_ONCE)])
+
+    def _predicted(self, x: Tensor) -> Tensor:
+        self._run(x, keep=False)
         return self._network.outputs(x.shape[0]).clone()
 
     def backward(self, grad: Tensor) -> None:
@@ -176,7 +195,22 @@ class NativeNet(Net):
         self._put(grad)
         result = self._x.new_empty(self._x.shape)
         self._network.inputs_backward(result)
-        return result
+        if not self._convs:
+            return result
+        first = self._network.convs[0]
+        return result.view(-1, first.height, first.width, first.channels).permute(0, 3, 1, 2)
+
+    def _rows(self, x: Tensor) -> Tensor:
+        """A batch as dense rows, which may be apart from each other; images with the channels last."""
+        x = x.detach()
+        if self._convs:
+            channels = self._convs[0].conv.in_channels
+            if x.dim() != 4 or x.shape[1] != channels:
+                raise ValueError(f"the network takes images of {channels} channels, not a tensor {tuple(x.shape)}")
+            self._network.see(x.shape[2], x.shape[3])
+            x = x.permute(0, 2, 3, 1)
+        rows = x if x.dim() == 2 else x.flatten(1)
+        return rows if rows.stride(1) == 1 else rows.contiguous()
 
     def _run(self, x: Tensor, *, keep: bool = True) -> None:
         """All layers, with a user's own activations between them; without `keep`, no gradients can follow."""
@@ -188,7 +222,7 @@ class NativeNet(Net):
         self._network.forward(x, start, keep=keep)
 
     def _put(self, grad: Tensor) -> None:
-        expected = (self._x.shape[0], self._network.layers[-1].outputs)
+        expected = (self._x.shape[0], self._network.layers[-1].outputs)  # of no images but after `forward`
         if grad.shape != expected:
             raise ValueError(f"the gradient must be {expected}, not {tuple(grad.shape)}")
         self._network.put_grad(grad)
@@ -219,14 +253,10 @@ class NativeNet(Net):
         }
 
 
-def _rows_of(x: Tensor) -> Tensor:
-    """A batch as dense rows, which may be apart from each other."""
-    rows = x.detach() if x.dim() == 2 else x.detach().flatten(1)
-    return rows if rows.stride(1) == 1 else rows.contiguous()
-
-
-def _laid_out(model: nn.Module, blocks: Sequence[Block]) -> tuple[dict[str, Place], list[native.Layer], list[int]]:
-    """Where each parameter is, the layers with their offsets, and the lengths of the two flat tensors."""
+def _laid_out(
+    model: nn.Module, conv_blocks: Sequence[ConvBlock], blocks: Sequence[Block]
+) -> tuple[dict[str, Place], list[native.Conv], list[native.Layer], list[int]]:
+    """Where each parameter is, convolutions and layers with their offsets, and the lengths of the two flat tensors."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     places: dict[str, Place] = {}
     lengths = [0, 0]
@@ -236,15 +266,33 @@ def _laid_out(model: nn.Module, blocks: Sequence[Block]) -> tuple[dict[str, Plac
             return -1
         name = names[id(parameter)]
         if name not in places:
-            is_matrix = parameter.dim() == 2
-            rows, columns = (parameter.shape[1], parameter.shape[0]) if is_matrix else (1, parameter.numel())
+            is_matrix = parameter.dim() > 1
+            columns = parameter.shape[0] if is_matrix else parameter.numel()
+            rows = parameter.numel() // columns
             places[name] = Place(part, lengths[part], rows, columns, parameter.shape, is_matrix)
             lengths[part] += rows * padded(columns)
         return places[name].offset
 
-    layers = []
+    def with_function(layer: native.Layer, function: Function, alpha: Tensor | None) -> native.Layer:
+        layer.kind, layer.alpha, layer.alphas = function.kind, offset(alpha, 1), 0 if alpha is None else alpha.numel()
+        layer.set_function(function.base, function.gate, function.inverse_lipschitz, function.numbers)
+        return layer
+
+    convs, layers = [], []
+    for conv_block in conv_blocks:
+        conv = conv_block.conv
+        outputs, channels, kernel, _ = conv.weight.shape
+        units = native.Layer(
+            inputs=kernel * kernel * channels,
+            outputs=outputs,
+            width=conv_block.width,
+            weight=offset(conv.weight, 0),
+            bias=offset(conv.bias, 0),
+        )
+        units = with_function(units, conv_block.function, conv_block.alpha)
+        convs.append(native.Conv(channels=channels, kernel=kernel, units=units))
     for block in blocks:
-        linear, function, norm, alpha = block.linear, block.function, block.norm, block.alpha
+        linear, function, norm = block.linear, block.function, block.norm
         layer = native.Layer(
             inputs=linear.in_features,
             outputs=linear.out_features,
@@ -253,13 +301,9 @@ def _laid_out(model: nn.Module, blocks: Sequence[Block]) -> tuple[dict[str, Plac
             bias=offset(linear.bias, 0),
             gain=offset(None if norm is None else norm.weight, 1),
             shift=offset(None if norm is None else norm.bias, 1),
-            alpha=offset(alpha, 1),
-            alphas=0 if alpha is None else alpha.numel(),
-            kind=function.kind,
             has_norm=norm is not None,
             epsilon=0.0 if norm is None else norm.eps,
         )
-        layer.set_function(function.base, function.gate, function.inverse_lipschitz, function.numbers)
-        layers.append(layer)
+        layers.append(with_function(layer, function, block.alpha))
     ordered = {name: places[name] for name in names.values()}
-    return ordered, layers, [lengths[0], max(lengths[1], padded(1))]
+    return ordered, convs, layers, [lengths[0], max(lengths[1], padded(1))]

@@ -56,15 +56,19 @@ class Block:
         return self.activation.alpha if isinstance(self.activation, PerNeuron) else None
 
 
-def blocks_of(model: nn.Module) -> list[Block]:
+def blocks_of(model: nn.Module, skip: int = 0) -> list[Block]:
     """The layers of Flatten, Linear, (LayerNorm, activation or one of them,) ..., Linear.
+
+    Args:
+        model: the network.
+        skip: number of modules before them.
 
     Raises:
         RefusedError: the network is another.
     """
     if type(model) is not nn.Sequential:
         raise RefusedError("it is no nn.Sequential")
-    modules = list(model)
+    modules = list(model)[skip:]
     if modules and type(modules[0]) is nn.Flatten and (modules[0].start_dim, modules[0].end_dim) == (1, -1):
         del modules[0]
     starts = [index for index, module in enumerate(modules) if isinstance(module, nn.Linear)]
@@ -111,12 +115,17 @@ def _block(modules: list[nn.Module]) -> Block:
             return Block(linear, linear.out_features, Function(Kind.PLAIN), norm)
         return Block(linear, linear.out_features)
     (activation,) = rest
-    function = _function(activation, linear.out_features)
+    function = function_of(activation, linear.out_features)
     width = linear.out_features * (2 if function.kind in CONCATENATED.values() else 1)
     return Block(linear, width, function, norm, activation)
 
 
-def _function(activation: nn.Module, units: int) -> Function:
+def function_of(activation: nn.Module, units: int) -> Function:
+    """The kernel of an activation, or `FOREIGN`.
+
+    Raises:
+        RefusedError: it is a user's own, and torch cannot stand in for a kernel.
+    """
     along_units = getattr(activation, "dim", 1) in (1, -1)
     if type(activation) in CONCATENATED and along_units:
         return Function(CONCATENATED[type(activation)])  # type: ignore[index]

@@ -15,9 +15,12 @@ from adalin.native._layer import (
     points,
 )
 from adalin.native._library import describe, isa, library
-from adalin.native._network import Data, GramState, Kind, Layer, Network, Pass, PassKind, aligned_zeros, padded
+from adalin.native._memory import aligned_zeros, padded
+from adalin.native._network import Conv, Data, GramState, Kind, Layer, Network
+from adalin.native._pass import Pass, PassKind
 
 __all__ = [
+    "Conv",
     "Data",
     "Function",
     "GramState",

@@ -1,8 +1,8 @@
-"""The kernels of networks and optimisers: tensors in, checked, and in place."""
+"""The kernels of networks: tensors in, checked, and in place."""
 
 import ctypes
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 
 import torch
@@ -10,29 +10,10 @@ from torch import Tensor
 
 from adalin.native._layer import GATES, Base
 from adalin.native._library import library
-
-STEP = 16
-"""Numbers that the kernels treat together: rows of weights are padded to so many."""
-ALIGNMENT = 64
-"""Bytes."""
+from adalin.native._memory import ALIGNMENT, STEP, address_of, aligned_zeros, padded, real_type
+from adalin.native._pass import Pass
 
 _pointer, _integer, _double = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
-
-
-def padded(count: int) -> int:
-    """The next multiple of 16."""
-    return -(-count // STEP) * STEP
-
-
-def aligned_zeros(count: int, dtype: torch.dtype) -> Tensor:
-    """Zeros that begin at a cache line."""
-    size = dtype.itemsize
-    values = torch.zeros(count + ALIGNMENT // size, dtype=dtype)
-    start = -values.data_ptr() % ALIGNMENT // size
-    return values[start : start + count]
-
-
-# ---- Networks ----------------------------------------
 
 
 class Kind(IntEnum):
@@ -87,6 +68,22 @@ class Layer(ctypes.Structure):
         self.numbers[: len(numbers)] = numbers
 
 
+class Conv(ctypes.Structure):
+    """`Conv` of `network.h`: a convolution without padding, an activation, the largest of each 2 x 2 answers."""
+
+    _fields_ = (
+        *((name, _integer) for name in ("height", "width", "channels", "kernel")),
+        ("units", Layer),
+        *((name, _integer) for name in ("output", "winner", "place", "grad", "sums", "turned", "alphas")),
+    )
+
+    height: int
+    width: int
+    channels: int
+    kernel: int
+    units: Layer
+
+
 class _Network(ctypes.Structure):
     _fields_ = (
         ("depth", _integer),
@@ -98,6 +95,9 @@ class _Network(ctypes.Structure):
         ("transposed", _integer * 2),
         ("sums", _integer),
         ("batches", _integer * 2),
+        ("conv_depth", _integer),
+        ("convs", ctypes.POINTER(Conv)),
+        *((name, _integer) for name in ("conv_room", "image_grad", "from_images")),
     )
 
 
@@ -137,9 +137,10 @@ class Data:
 
 
 class Network:
-    """A perceptron on native kernels.
+    """A perceptron on native kernels, behind convolutions or not.
 
     Args:
+        convs: convolutions before the layers; `see` sets the size of their images.
         layers: its layers, with offsets into the parameters.
         values: weights and others, flat, padded and aligned.
         grads: their gradients.
@@ -147,19 +148,46 @@ class Network:
     """
 
     def __init__(
-        self, layers: Sequence[Layer], values: Sequence[Tensor], grads: Sequence[Tensor], kernels: ctypes.CDLL | None
+        self,
+        convs: Sequence[Conv],
+        layers: Sequence[Layer],
+        values: Sequence[Tensor],
+        grads: Sequence[Tensor],
+        kernels: ctypes.CDLL | None,
     ) -> None:
         found = kernels or library()
         assert found is not None, "the caller looks first"
         self.kernels, self.dtype = found, real_type(found)
         self.layers = (Layer * len(layers))(*layers)
+        self.convs = (Conv * len(convs))(*convs)
         self._kept = [*values, *grads]
-        addresses = [_address(tensor, "a bank", self.dtype, tensor.numel(), ALIGNMENT) for tensor in self._kept]
+        addresses = [address_of(tensor, "a bank", self.dtype, tensor.numel(), ALIGNMENT) for tensor in self._kept]
         self._network = _Network(len(layers), self.layers, *addresses, *(value.numel() for value in values))
+        self._network.conv_depth, self._network.convs = len(convs), self.convs
         self._reference = ctypes.addressof(self._network)
         self._features = self.features = layers[0].inputs
         self.workspace = torch.empty(0, dtype=self.dtype)
         self._counts = torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.float64)
+
+    def see(self, height: int, width: int) -> None:
+        """Take images of this size, and from then on no others."""
+        first, given = self.convs[0], f"{height} x {width}"
+        if first.height:
+            if (first.height, first.width) != (height, width):
+                raise ValueError(f"the network takes images of {first.height} x {first.width} pixels, not {given}")
+            return
+        sizes = [(height, width)]
+        for conv in self.convs:
+            sizes.append(((sizes[-1][0] - conv.kernel + 1) // 2, (sizes[-1][1] - conv.kernel + 1) // 2))
+        rows, columns = sizes[-1]
+        if rows < 1 or columns < 1:
+            raise ValueError(f"images of {given} pixels are too small for the convolutions")
+        inputs = self.layers[0].inputs
+        if rows * columns * self.convs[-1].units.width != inputs:
+            raise ValueError(f"images of {given} pixels do not fit {inputs} inputs of the first linear layer")
+        for conv, size in zip(self.convs, sizes[:-1], strict=True):
+            conv.height, conv.width = size
+        self._features = self.features = height * width * first.channels
 
     def reserve(self, batch: int, features: int = 0) -> None:
         """Make room for batches of this size, from rows of this length."""
@@ -214,7 +242,7 @@ class Network:
     def inputs_backward(self, to: Tensor) -> None:
         """The gradient for the inputs alone."""
         batch = to.shape[0]
-        address = _address(to, "the inputs' gradient", self.dtype, batch * self.features)
+        address = address_of(to, "the inputs' gradient", self.dtype, batch * self.features)
         self.kernels.adalin_network_inputs_backward(self._reference, batch, address)
 
     def loss(self, data: Data, rows: Tensor) -> tuple[bool, Tensor, Tensor]:
@@ -222,7 +250,7 @@ class Network:
         correct, losses = (torch.empty_like(tensor) for tensor in self._counts)
         finite = self.kernels.adalin_network_loss(
             self._reference,
-            _address(data.labels, "the labels", torch.int64, data.inputs.shape[0]),
+            address_of(data.labels, "the labels", torch.int64, data.inputs.shape[0]),
             _rows(rows, data.inputs.shape[0]),
             rows.shape[0],
             correct.data_ptr(),
@@ -232,6 +260,8 @@ class Network:
 
     def gradients(self, data: Data, rows: Tensor) -> tuple[bool, Tensor, Tensor]:
         """All gradients of these rows' mean loss, if their outputs are finite; right answers, loss."""
+        if data.gram is not None:
+            raise ValueError("products of images train a first layer without its gradients")
         given = self._data(data)
         self.reserve(rows.shape[0], given.features)
         correct, losses = (torch.empty_like(tensor) for tensor in self._counts)
@@ -245,13 +275,13 @@ class Network:
         )
         return bool(finite), correct, losses
 
-    def train(self, data: Data, order: Tensor, batch: int, update: "Pass") -> tuple[Tensor, Tensor]:
+    def train(self, data: Data, order: Tensor, batch: int, update: Pass) -> tuple[Tensor, Tensor]:
         """Right answers and losses of steps through an order, up to the first one whose outputs are not finite."""
         given = self._data(data)
         self.reserve(min(batch, order.shape[0]), given.features)
         if data.gram is not None and not update.is_plain:
             raise ValueError("products of images train a first layer by SGD without momentum only")
-        own, parts = update._for_kernels(self.dtype)
+        own, parts = update.structures(self.dtype)
         steps = -(-order.shape[0] // batch)
         correct, losses = torch.empty(steps, dtype=torch.int64), torch.empty(steps, dtype=torch.float64)
         made = self.kernels.adalin_network_train(
@@ -280,14 +310,14 @@ class Network:
         kernel(
             self._reference,
             ctypes.addressof(given),
-            _address(images, "the images", self.dtype, data.inputs.shape[0] * self.features),
+            address_of(images, "the images", self.dtype, data.inputs.shape[0] * self.features),
         )
 
     def _data(self, data: Data) -> _Data:
         images, features = data.inputs.shape
         addresses = [
-            _address(data.inputs, "the inputs", self.dtype, images * features),
-            _address(data.labels, "the labels", torch.int64, images),
+            address_of(data.inputs, "the inputs", self.dtype, images * features),
+            address_of(data.labels, "the labels", torch.int64, images),
         ]
         if data.gram is None:
             if features != self.features:
@@ -297,10 +327,10 @@ class Network:
         if features != images:
             raise ValueError(f"products of {images} images are {images} x {images}, not {images} x {features}")
         gram = [
-            _address(data.gram.start, "the first weights", self.dtype, self.features * width, ALIGNMENT),
-            _address(data.gram.start_products, "their products", self.dtype, images * width, ALIGNMENT),
-            _address(data.gram.added, "the combination", self.dtype, images * width, ALIGNMENT),
-            _address(data.gram.scale, "the scale", torch.float64, 1),
+            address_of(data.gram.start, "the first weights", self.dtype, self.features * width, ALIGNMENT),
+            address_of(data.gram.start_products, "their products", self.dtype, images * width, ALIGNMENT),
+            address_of(data.gram.added, "the combination", self.dtype, images * width, ALIGNMENT),
+            address_of(data.gram.scale, "the scale", torch.float64, 1),
         ]
         return _Data(*addresses, features, images, *gram)
 
@@ -316,151 +346,11 @@ class Network:
         return x.data_ptr(), distance
 
 
-# ---- Optimisers ----------------------------------------
-
-
-class PassKind(IntEnum):
-    """Optimisers, in the order of `pass.h`."""
-
-    SGD = 0
-    ADAM = 1
-    RMSPROP = 2
-
-
-class _Pass(ctypes.Structure):
-    _fields_ = (
-        *((name, ctypes.c_int32) for name in ("kind", "nesterov")),
-        *((name, ctypes.c_int64) for name in ("decoupled",)),
-        *((name, _double) for name in ("lr", "momentum", "beta", "epsilon", "decay", "shrink")),
-        ("steps", _pointer),
-    )
-
-
-class _Part(ctypes.Structure):
-    _fields_ = (
-        *((name, _pointer) for name in ("value", "grad", "first", "second")),
-        *((name, _integer) for name in ("count", "is_weight")),
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Pass:
-    """One step of an optimiser over flat tensors, whose lengths are multiples of 16. Called, it makes it."""
-
-    kind: PassKind
-    """Which optimiser."""
-    values: Sequence[Tensor]
-    """What it moves."""
-    grads: Sequence[Tensor]
-    """Their gradients."""
-    are_weights: Sequence[bool]
-    """Which of them are shrunk and decayed."""
-    lr: float
-    """Learning rate."""
-    momentum: float = 0.0
-    """Momentum of SGD and RMSprop, beta1 of Adam."""
-    beta: float = 0.0
-    """Beta2 of Adam, alpha of RMSprop."""
-    epsilon: float = 0.0
-    """Number added to the root."""
-    weight_decay: float = 0.0
-    """Strength of the decay."""
-    decoupled: bool = False
-    """Whether the decay scales weights (AdamW), and is not part of the gradient."""
-    nesterov: bool = False
-    """Whether SGD takes Nesterov's momentum."""
-    shrink: float = 1.0
-    """Number that weights are multiplied with before anything else."""
-    first: Sequence[Tensor] = ()
-    """Momentum, or mean of gradients, of each tensor; empty without."""
-    second: Sequence[Tensor] = ()
-    """Mean of squared gradients; empty without."""
-    steps: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.float64))
-    """Steps made so far, float64; a pass adds one."""
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether a step scales weights and adds the gradient times a number, and nothing more."""
-        return self.kind == PassKind.SGD and self.momentum == 0
-
-    def __call__(self) -> None:
-        """Make it."""
-        found = library()
-        assert found is not None, "the caller looks first"
-        self.ready(found)()
-
-    def ready(self, kernels: ctypes.CDLL) -> Callable[[], None]:
-        """What makes it again and again, by this library."""
-        own, parts = self._for_kernels(real_type(kernels))
-
-        def move() -> None:
-            kernels.adalin_pass(ctypes.addressof(own), ctypes.addressof(parts), len(parts))
-
-        return move
-
-    def _for_kernels(self, dtype: torch.dtype) -> "tuple[_Pass, ctypes.Array[_Part]]":
-        missing: list[Tensor | None] = [None] * len(self.values)
-        together = zip(
-            self.values, self.grads, self.first or missing, self.second or missing, self.are_weights, strict=True
-        )
-        parts = [_part(*own, dtype=dtype) for own in together]
-        own = _Pass(
-            self.kind,
-            self.nesterov,
-            self.decoupled,
-            self.lr,
-            self.momentum,
-            self.beta,
-            self.epsilon,
-            self.weight_decay,
-            self.shrink,
-            _address(self.steps, "the number of steps", torch.float64, 1),
-        )
-        return own, (_Part * len(parts))(*parts)
-
-
-def real_type(kernels: ctypes.CDLL) -> torch.dtype:
-    """What a library computes with: float32, but for the one that tests build."""
-    return torch.float64 if kernels.adalin_real_bytes() == 8 else torch.float32
-
-
-def _part(
-    value: Tensor, grad: Tensor, first: Tensor | None, second: Tensor | None, is_weight: bool, dtype: torch.dtype
-) -> _Part:
-    count = value.numel()
-    if count % STEP:
-        raise ValueError(f"an optimiser's tensor has {count} elements, which is no multiple of {STEP}")
-    moments = [None if own is None else _address(own, "a moment", dtype, count) for own in (first, second)]
-    return _Part(
-        _address(value, "a parameter", dtype, count),
-        _address(grad, "a gradient", dtype, count),
-        *moments,
-        count,
-        is_weight,
-    )
-
-
 def _rows(rows: Tensor, images: int) -> int:
     if rows.shape[0] == 0:
         raise ValueError("a step needs at least one image")
-    address = _address(rows, "the order", torch.int64, rows.shape[0])
+    address = address_of(rows, "the order", torch.int64, rows.shape[0])
     least, most = rows.aminmax()
     if least < 0 or most >= images:
         raise ValueError(f"the order names images from {least} to {most}, and there are {images}")
-    return address
-
-
-def _address(tensor: Tensor, name: str, dtype: torch.dtype, count: int, alignment: int = 0) -> int:
-    """The address of a tensor that a kernel may read or write `count` numbers of."""
-    if tensor.dtype is not dtype or not tensor.is_cpu:
-        raise ValueError(f"{name} must be {dtype} on the CPU, not {tensor.dtype} on {tensor.device}")
-    if tensor.numel() != count:
-        raise ValueError(f"{name} must have {count} elements, not {tensor.numel()}")
-    if not tensor.is_contiguous():
-        raise ValueError(
-            f"{name} is not contiguous: its strides are {tensor.stride()}, its shape {tuple(tensor.shape)}"
-        )
-    address = tensor.data_ptr()
-    if address % (alignment or dtype.itemsize) or (address == 0 and count > 0):
-        raise ValueError(f"{name} is not aligned to {alignment or dtype.itemsize} bytes")
     return address

@@ -82,6 +82,12 @@ template <class B> struct Interpolated {
 // The kernels of bases take finite numbers only, and may lose a NaN.
 INLINE V unless_nan(V x, V y) { return x == x ? y : x; }
 
+// The alphas of the units from column c on; 0 where there are none.
+INLINE V alpha_of(const Network& net, const Layer& layer, int64_t c) {
+  if (layer.alpha < 0) return V{};
+  return layer.alphas == 1 ? all(net.others[layer.alpha]) : load(net.others + layer.alpha + c);
+}
+
 // Without `keep`, no derivatives are.
 template <class F> void activate(const Network& net, const Layer& layer, int64_t batch, bool keep) {
   const Settings settings = layer.settings();
@@ -90,9 +96,8 @@ template <class F> void activate(const Network& net, const Layer& layer, int64_t
     Real *y = net.workspace + layer.answer + b * stride, *slope = net.workspace + layer.slope + b * stride;
     Real* injected = layer.alpha < 0 ? nullptr : net.workspace + layer.injected + b * padded;
     for (int64_t c = 0; c < padded; c += LANES) {
-      V alpha{}, own = load(y + c);
-      if (injected) alpha = layer.alphas == 1 ? all(net.others[layer.alpha]) : load(net.others + layer.alpha + c);
-      Answer answer = F::at(own, alpha, settings);
+      V own = load(y + c);
+      Answer answer = F::at(own, alpha_of(net, layer, c), settings);
       store(y + c, unless_nan(own, answer.y));
       if (!keep) continue;
       store(slope + c, answer.slope);
@@ -133,20 +138,25 @@ template <class F> void activate_twice(const Network& net, const Layer& layer, i
   }
 }
 
-inline void activate(const Network& net, const Layer& layer, int64_t batch, bool keep) {
+// one(F{}) where the activation has one answer, two(F{}) where it has a pair of them.
+template <class One, class Two> void with_activation(const Layer& layer, const One& one, const Two& two) {
   switch (layer.kind) {
     case Kind::OUTPUT:
     case Kind::FOREIGN: return;
-    case Kind::CRELU: return activate_twice<BothSigns>(net, layer, batch);
-    case Kind::FOURIER: return activate_twice<BothWaves>(net, layer, batch);
-    case Kind::PLAIN:
-      return with_base(layer.base, [&](auto b) { activate<Fixed<decltype(b)>>(net, layer, batch, keep); });
-    case Kind::INTERPOLATION:
-      return with_base(layer.base, [&](auto b) { activate<Interpolated<decltype(b)>>(net, layer, batch, keep); });
+    case Kind::CRELU: return two(BothSigns{});
+    case Kind::FOURIER: return two(BothWaves{});
+    case Kind::PLAIN: return with_base(layer.base, [&](auto b) { one(Fixed<decltype(b)>{}); });
+    case Kind::INTERPOLATION: return with_base(layer.base, [&](auto b) { one(Interpolated<decltype(b)>{}); });
     case Kind::ADALIN:
-      if (layer.base == Base::PRELU) return activate<LearnedSlope>(net, layer, batch, keep);
-      return with_base(layer.base, [&](auto b) { activate<WithGate<decltype(b)>>(net, layer, batch, keep); });
+      if (layer.base == Base::PRELU) return one(LearnedSlope{});
+      return with_base(layer.base, [&](auto b) { one(WithGate<decltype(b)>{}); });
   }
+}
+
+inline void activate(const Network& net, const Layer& layer, int64_t batch, bool keep) {
+  with_activation(
+      layer, [&](auto f) { activate<decltype(f)>(net, layer, batch, keep); },
+      [&](auto f) { activate_twice<decltype(f)>(net, layer, batch); });
 }
 
 // ---- Backward -------------------------------------------------------------------------------------------------------
@@ -165,6 +175,18 @@ template <class Term> INLINE const Real* sums_over_batch(const Network& net, int
       store(sums + c, load(sums + c) + block);
     }
   return sums;
+}
+
+// Adds the units' gradients for alphas, [padded].
+inline void add_alphas(const Layer& layer, const Real* grads, Real* to_others) {
+  if (layer.alpha < 0) return;
+  Real* to = to_others + layer.alpha;
+  V all_units[VECTORS] = {};
+  for (int64_t c = 0; c < layer.padded(); c += LANES) {
+    if (layer.alphas == 1) all_units[c / LANES % VECTORS] += load(grads + c);
+    else store(to + c, load(to + c) + load(grads + c));
+  }
+  if (layer.alphas == 1) *to += static_cast<Real>(total(all_units));
 }
 
 // The gradient for the activation's output, [batch][stride], becomes that for its input, [batch][padded], in place; adds
@@ -191,13 +213,7 @@ inline void activation_backward(const Network& net, const Layer& layer, Real* gr
     store(grad + b * stride + c, own * load(slope + b * stride + c));
     return own * load(injected + b * padded + c);
   });
-  V all_units[VECTORS] = {};
-  Real* alpha = to_others + layer.alpha;
-  for (int64_t c = 0; c < padded; c += LANES) {
-    if (layer.alphas == 1) all_units[c / LANES % VECTORS] += load(sums + c);
-    else store(alpha + c, load(alpha + c) + load(sums + c));
-  }
-  if (layer.alphas == 1) *alpha += static_cast<Real>(total(all_units));
+  add_alphas(layer, sums, to_others);
 }
 
 inline void norm_backward(const Network& net, const Layer& layer, Real* grad, int64_t batch, Real* to_others) {

@@ -3,16 +3,12 @@
 #include <cstring>
 
 #include "exported.h"
+#include "images.h"
 #include "loss.h"
 #include "pass.h"
 #include "product.h"
 
 namespace {
-
-struct Batch {  // inputs in memory
-  const Real* data;
-  int64_t stride, size;
-};
 
 // Rows of a first layer's weights that stay in the nearest cache while a product and an update read them.
 constexpr int64_t NEAR = 6272;  // numbers: 56 rows of 112
@@ -156,8 +152,15 @@ inline void to_layer_before(const Network& net, int64_t i, int64_t batch) {
   inputs_backward(net, net.layers[i], batch, net.workspace + before.grad, before.stride());
 }
 
-// From the gradient for the outputs to that for the product of layer 0. All gradients on the way go where `rule` says, but for
-// the weights of layer 0.
+// The gradient for what layer 0 reads, [batch][features_stride].
+inline const Real* first_inputs_backward(const Network& net, int64_t batch) {
+  Real* to = net.workspace + net.batches[1];
+  inputs_backward(net, net.layers[0], batch, to, net.features_stride());
+  return to;
+}
+
+// From the gradient for the outputs to that for the product of layer 0, and on to the images of convolutions. All gradients
+// on the way go where `rule` says, but for the weights of layer 0.
 template <class Rule> void backward(const Network& net, const Batch& x, const Rule& rule) {
   std::memset(net.other_grads, 0, net.other_count * sizeof(Real));
   for (int64_t i = net.depth - 1; i >= 0; i--) {
@@ -165,10 +168,11 @@ template <class Rule> void backward(const Network& net, const Batch& x, const Ru
     before_linear(net, layer, x.size, net.other_grads);
     if (i > 0) to_layer_before(net, i, x.size);  // before the weights change
     bias_backward(net, layer, x.size, rule);
-    if (i == 0) return;
+    if (i == 0) break;
     if (layer.outputs == 1) vector_backward(net, layer, inputs_of(net, i, x), rule);
     else weights_backward(net, layer, inputs_of(net, i, x), 0, layer.inputs, rule);
   }
+  if (net.conv_depth > 0) images_backward(net, x, first_inputs_backward(net, x.size), rule, net.other_grads, nullptr);
 }
 
 inline void gradients_of_all(const Network& net, const Batch& x) {
@@ -224,7 +228,7 @@ inline Loss finish_forward(const Network& net, const Data& data, const Batch& x,
 }
 
 inline Loss gradients(const Network& net, const Data& data, const int64_t* rows, int64_t count) {
-  Batch x = gather(net, data, rows, count, 0);
+  Batch x = read_images(net, gather(net, data, rows, count, 0));
   linear(net, net.layers[0], x);
   Loss loss = finish_forward(net, data, x, rows, 1. / count);
   if (loss.finite) gradients_of_all(net, x);
@@ -252,6 +256,19 @@ inline bool descend(const Network& net, const Data& data, const Batch& x, const 
   for (int64_t i = 0; i < net.other_count; i++) net.others[i] += net.other_grads[i];
   *pass.steps += 1;
   return true;
+}
+
+inline int64_t train_on_images(const Network& net, const Data& data, const Batches& batches, const Pass& pass,
+                               const Results& results) {
+  const Layer& layer = net.layers[0];
+  Descend rule{net.weights, static_cast<Real>(scale_of_weights(pass))};
+  for (int64_t step = 0; step < batches.steps(); step++) {
+    Batch x = read_images(net, gather(net, data, batches.rows(step), batches.length(step), 0));
+    linear(net, layer, x);
+    if (!descend(net, data, x, batches, step, pass, results)) return step;
+    weights_backward(net, layer, x, 0, layer.inputs, rule);
+  }
+  return batches.steps();
 }
 
 // The first layer's weights are read from memory once in a step: each part of them is updated, and then multiplied with
@@ -329,12 +346,13 @@ EXPORTED int64_t adalin_plan(Network* net, int64_t batch, int64_t features) { re
 // `keep`, derivatives are not there.
 EXPORTED void adalin_network_forward(const Network* net, const Real* x, int64_t stride, int64_t batch, int64_t first,
                                      int64_t last, int keep) {
-  forward(*net, {x, stride, batch}, first, last, keep != 0);
+  Batch inputs{x, stride, batch};
+  forward(*net, first == 0 ? read_images(*net, inputs) : inputs, first, last, keep != 0);
 }
 
 // All gradients, from that for the outputs of the last forward pass, in the last layer's `grad`.
 EXPORTED void adalin_network_backward(const Network* net, const Real* x, int64_t stride, int64_t batch) {
-  gradients_of_all(*net, {x, stride, batch});
+  gradients_of_all(*net, what_is_read(*net, {x, stride, batch}));
 }
 
 // The gradient for the inputs, [batch][features], likewise, and no others.
@@ -343,9 +361,9 @@ EXPORTED void adalin_network_inputs_backward(const Network* net, int64_t batch, 
     before_linear(*net, net->layers[i], batch, nullptr);
     if (i > 0) to_layer_before(*net, i, batch);
   }
-  int64_t features = net->features(), stride = whole_steps(features);
-  Real* result = net->workspace + net->batches[0];
-  inputs_backward(*net, net->layers[0], batch, result, stride);
+  const Real* result = first_inputs_backward(*net, batch);
+  int64_t features = net->features(), stride = net->features_stride();
+  if (net->conv_depth > 0) return images_backward(*net, {nullptr, 0, batch}, result, Keep{nullptr}, nullptr, to);
   for (int64_t b = 0; b < batch; b++) std::memcpy(to + b * features, result + b * stride, features * sizeof(Real));
 }
 
@@ -371,6 +389,7 @@ EXPORTED int64_t adalin_network_train(const Network* net, const Data* data, cons
   Batches batches{order, count, batch};
   Results results{correct, losses};
   if (data->added) return train_with_gram(*net, *data, batches, *pass, results);
+  if (is_plain(*pass) && net->conv_depth > 0) return train_on_images(*net, *data, batches, *pass, results);
   if (is_plain(*pass)) return train_plainly(*net, *data, batches, *pass, results);
   return train_with_memory(*net, *data, batches, *pass, parts, results);
 }
@@ -397,6 +416,32 @@ EXPORTED void adalin_network_gram_weights(const Network* net, const Data* data, 
     product(features, padded, smaller(DEEPEST_PANEL, data->images - k), Columns{images + k * features, features},
             Right{data->added + k * padded, padded}, FromZero{}, Scale{to, padded, 1});
   for (int64_t i = 0; i < features * padded; i++) to[i] *= scale;
+}
+
+// One convolutional layer by itself, for tests. `room` has three strips.
+EXPORTED void adalin_conv_forward(const Conv* conv, const Real* input, int64_t batch, const Real* weight, const Real* bias,
+                                  const Real* alpha, Real* room, Real* winner, Real* place, Real* output) {
+  const Conv& c = *conv;
+  for (int64_t i = 0; i < batch; i++)
+    forward_image(c, input + i * c.inputs(), weight, bias, alpha, room, winner + i * c.saved(), place + i * c.saved(),
+                  output + i * c.outputs());
+}
+
+// Adds all its gradients, but that for the input, [batch][height][width][channels padded to 16], which is written. `room`
+// has what `Slopes` take and the turned weights.
+EXPORTED void adalin_conv_backward(const Conv* conv, const Real* input, int64_t batch, const Real* weight, const Real* alpha,
+                                   const Real* winner, const Real* place, const Real* grad, Real* room, Real* grad_weight,
+                                   Real* grad_bias, Real* grad_alpha, Real* grad_input) {
+  const Conv& c = *conv;
+  Slopes slopes(c, room);
+  Real* turned = slopes.grad_z + 4 * c.pixels() * c.padded();
+  turn_weights(c, weight, turned);
+  for (int64_t i = 0; i < batch; i++) {
+    differentiate(c, winner + i * c.saved(), alpha, slopes);
+    unpool(c, grad + i * c.pixels() * c.grad_row(), place + i * c.saved(), slopes, grad_bias, grad_alpha);
+    weight_gradient(c, input + i * c.inputs(), slopes.grad_z, grad_weight);
+    input_gradient(c, turned, slopes.grad_z, grad_input + i * c.height * c.width * c.channels_row());
+  }
 }
 
 // One pass of an optimiser.

@@ -1,7 +1,8 @@
-// A multi-layer perceptron as its kernels see it, and where its numbers are.
+// A multi-layer perceptron as its kernels see it, behind convolutions if there are any, and where its numbers are.
 //
 // Parameters are two flat tensors. `weights` holds for each layer its weights, [inputs][outputs padded to 16], and its
-// biases; `others` holds alphas and what norms learn. Gradients have the same layout. All padding is 0, and so is its
+// biases; `others` holds alphas and what norms learn. The inputs of a convolution's unit are a patch,
+// [kernel][kernel][channels]. Gradients have the same layout. All padding is 0, and so is its
 // gradient. What a pass needs of the passes before is in a workspace, at offsets that `plan` writes into the layers.
 #pragma once
 #include "adalin.h"
@@ -57,6 +58,32 @@ struct Layer {  // linear, then a norm over the units if there is one, then an a
   }
 };
 
+struct Conv {  // a convolution, an activation, and the largest of each 2 x 2 answers; everything with the channels last
+  int64_t height, width, channels, kernel;  // of the images that it reads
+  Layer units;
+  // Offsets in the workspace:
+  int64_t output;         // [batch][pixels][units.width], and a step of 16 behind
+  int64_t winner, place;  // [batch][saved]: see conv.h
+  int64_t grad;           // of one image, for its output, [pixels][grad_row], and a step of 16 behind
+  int64_t sums;           // gradients for weights, biases, alphas
+  int64_t turned;         // weights as [kernel][kernel][units][channels padded to 16]
+  int64_t alphas;         // [padded]
+
+  INLINE int64_t padded() const { return units.padded(); }
+  INLINE int64_t copies() const { return units.width / units.outputs; }
+  INLINE int64_t rows() const { return (height - kernel + 1) / 2; }  // after pooling, which leaves out an odd row
+  INLINE int64_t columns() const { return (width - kernel + 1) / 2; }
+  INLINE int64_t pixels() const { return rows() * columns(); }
+  INLINE int64_t outputs() const { return pixels() * units.width; }
+  INLINE int64_t saved() const { return pixels() * copies() * padded(); }
+  INLINE int64_t inputs() const { return height * width * channels; }
+  INLINE int64_t depth() const { return kernel * channels; }  // numbers of a row of a patch
+  INLINE int64_t weights() const { return kernel * depth() * padded(); }
+  INLINE int64_t strip() const { return 4 * columns() * padded(); }  // two rows of units, before pooling
+  INLINE int64_t grad_row() const { return whole_steps(units.width); }
+  INLINE int64_t channels_row() const { return whole_steps(channels); }
+};
+
 struct Network {
   int64_t depth;
   Layer* layers;
@@ -67,9 +94,16 @@ struct Network {
   // Offsets in the workspace:
   int64_t transposed[2];  // a gradient or weights, [tallest][padded batch]
   int64_t sums;           // over samples, or a layer's weights for one output, [widest]
-  int64_t batches[2];     // inputs of two steps, [batch][stride]
+  int64_t batches[2];     // inputs of two steps, [batch][stride]; in the second, also gradients for what layer 0 reads
+  // Convolutions before the layers, or none:
+  int64_t conv_depth;
+  Conv* convs;
+  int64_t conv_room;      // for one image
+  int64_t image_grad;     // for one image, [height][width][channels padded to 16]
+  int64_t from_images;    // what the first layer reads of them, in torch's order: [batch][features_stride]
   INLINE const Layer& last() const { return layers[depth - 1]; }
   INLINE int64_t features() const { return layers[0].inputs; }
+  INLINE int64_t features_stride() const { return whole_steps(features()) + STEP; }
 };
 
 // Lays out the workspace; gives its length. `features`: the longest row that a batch is copied from.
@@ -96,7 +130,22 @@ inline int64_t plan(Network& net, int64_t batch, int64_t features) {
   for (int64_t i = 0; i < net.depth; i++) net.layers[i].grad = grads[i % 2];
   for (int64_t& at : net.transposed) at = place(tallest * padded_batch);
   net.sums = place(widest);
-  for (int64_t& at : net.batches) at = place(batch * (whole_steps(features) + STEP));
+  for (int64_t& at : net.batches) at = place(batch * (whole_steps(larger(features, net.features())) + STEP));
+  int64_t room = 0;
+  for (int64_t i = 0; i < net.conv_depth; i++) {
+    Conv& conv = net.convs[i];
+    conv.output = place(batch * conv.outputs() + STEP);
+    conv.winner = place(batch * conv.saved());
+    conv.place = place(batch * conv.saved());
+    conv.grad = place(conv.pixels() * conv.grad_row() + STEP);
+    conv.sums = place(conv.weights() + 2 * conv.padded());
+    conv.turned = place(conv.kernel * conv.kernel * conv.units.outputs * conv.channels_row());
+    conv.alphas = place(conv.padded());
+    room = larger(room, larger(3 * conv.strip(), 2 * conv.saved() + 4 * conv.pixels() * conv.padded()));
+  }
+  net.conv_room = place(room);
+  net.image_grad = place(net.conv_depth > 0 ? net.convs[0].height * net.convs[0].width * net.convs[0].channels_row() : 0);
+  net.from_images = place(net.conv_depth > 0 ? batch * net.features_stride() : 0);
   return length;
 }
 
