@@ -49,7 +49,10 @@ GOLDEN: dict[str, dict[tuple[int, int], str]] = {
 
 
 def digest(task: Task) -> str:
-    parts = [task.floats(task.inputs), task.labels, *(() if task.test is None else task.test())]
+    parts = [task.floats(task.inputs), task.labels]
+    if task.test is not None:
+        inputs, labels = task.test()
+        parts += [task.floats(inputs), labels]
     result = hashlib.sha256()
     for part in parts:
         result.update(f"{part.dtype} {tuple(part.shape)} ".encode())

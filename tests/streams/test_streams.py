@@ -116,7 +116,7 @@ def test_test_inputs_are_scaled_as_training_inputs_are(benchmark: str) -> None:
         )
         task = make(benchmark, data=grey, scaling=scaling).task(0)
         if task.test is not None:
-            assert torch.equal(task.test()[0][0], task.floats(task.inputs)[0])
+            assert torch.equal(task.floats(task.test()[0])[0], task.floats(task.inputs)[0])
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_permuted_test_images_have_the_permutation_of_the_training_images() -> N
     for index in (0, 3):
         task = stream.task(index)
         train, test = (
-            sorted(zip(bytes_of(inputs).tolist(), labels.tolist(), strict=True))
+            sorted(zip(bytes_of(task.floats(inputs)).tolist(), labels.tolist(), strict=True))
             for inputs, labels in ((task.inputs, task.labels), task.test())
         )
         assert train == test
@@ -154,7 +154,7 @@ def test_every_task_permutes_all_images_in_one_way_the_first_task_too() -> None:
     stream = make("permuted-mnist", data=data)
     plain = data.test_images.flatten(1).long()
     for index in (0, 1):
-        permuted = bytes_of(stream.task(index).test()[0])
+        permuted = stream.task(index).test()[0].flatten(1).long()
         sources = [(plain == permuted[:, [pixel]]).all(0).nonzero().flatten().tolist() for pixel in range(36)]
         assert all(sources)  # each pixel of all images comes from one place
         assert not torch.equal(permuted, plain)
@@ -222,7 +222,7 @@ def test_shuffled_labels_rename_the_classes_of_training_and_test_images_alike() 
         assert [renamed[label] for label in true.tolist()] == task.labels.tolist()
         inputs, labels = task.test()
         assert [renamed[label] for label in data.test_labels.tolist()] == labels.tolist()
-        assert torch.equal(bytes_of(inputs), data.test_images.flatten(1).long())
+        assert torch.equal(inputs, data.test_images)
         maps.append(tuple(renamed[label] for label in range(10)))
     assert len({*maps, tuple(range(10))}) == 6  # the first task renames too
 

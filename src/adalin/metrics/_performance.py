@@ -49,6 +49,8 @@ def seen_test_accuracy(probe: Probe) -> float | None:
     if probe.labels is None or probe.test is None or probe.test_logits is None:
         return None
     classes, labels = probe.labels.unique().cpu(), probe.test[1]
+    if len(classes) == probe.test_logits.shape[1]:
+        return probe.test_accuracy
     seen = torch.isin(labels, classes)
     if not seen.any():
         return None

@@ -1,7 +1,8 @@
 """What a metric may look at."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from typing import NamedTuple
 
@@ -15,6 +16,8 @@ NEEDS = frozenset({"inputs", "units", "weights", "labels", "gradient", "test", "
 """What metrics may look at: inputs and what the network makes of them, statistics of hidden units, weights; and, of a
 task with labels, the labels, the loss's gradient, the test set, and what training counted.
 """
+TEST_CHUNK = 128
+"""Test inputs that pass at once: so few stay in the cache from pixels to outputs."""
 _WITHOUT_LABELS = frozenset({"inputs", "units", "weights"})
 
 
@@ -30,6 +33,8 @@ class Probe:
         labels: labels of the inputs; without them, metrics that need labels are left out.
         test: inputs and labels of the test set, if there is one.
         online_accuracy: what training counted.
+        scale: what makes floats of the test inputs, where these are pixels; it gets one chunk after the other.
+        predict: what gives the network's outputs for a batch faster than the network itself, if there is something.
         chunk: number of inputs that pass at once, which bounds the memory.
 
     Examples:
@@ -51,6 +56,8 @@ class Probe:
         *,
         test: tuple[Tensor, Tensor] | None = None,
         online_accuracy: float | None = None,
+        scale: Callable[[Tensor], Tensor] | None = None,
+        predict: Callable[[Tensor], Tensor] | None = None,
         chunk: int = 512,
     ) -> None:
         if labels is None and (test is not None or online_accuracy is not None):
@@ -66,6 +73,7 @@ class Probe:
         self.test = None if test is None else (test[0], test[1].cpu())  # where test_logits are
         self.online_accuracy = online_accuracy
         self.chunk = chunk
+        self._scale, self._predict = scale, predict or self.model
 
     @property
     def gives(self) -> frozenset[str]:
@@ -104,7 +112,9 @@ class Probe:
             return None
         device = self.inputs.device
         with torch.no_grad(), _undisturbed(self.model, device):
-            return torch.cat([self.model(x.to(device)).cpu() for x in self.test[0].split(self.chunk)])
+            chunks = self.test[0].split(min(self.chunk, TEST_CHUNK))
+            floats = chunks if self._scale is None else map(self._scale, chunks)
+            return torch.cat([self._predict(x.to(device)).cpu() for x in floats])
 
     @property
     def test_accuracy(self) -> float | None:
@@ -117,13 +127,15 @@ class Probe:
         trained = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
         if not trained:
             return {}
-        total = {name: torch.zeros_like(p) for name, p in trained.items()}
-        with torch.enable_grad(), _undisturbed(self.model, self.inputs.device):
-            for x, y in zip(self.inputs.split(self.chunk), self._known_labels.split(self.chunk), strict=True):
-                loss = F.cross_entropy(self.model(x), y, reduction="sum") / len(self.inputs)
-                gradients = torch.autograd.grad(loss, list(trained.values()), materialize_grads=True)
-                for sum_, gradient in zip(total.values(), gradients, strict=True):
-                    sum_ += gradient
+        labels, total = self._known_labels.split(self.chunk), {name: torch.zeros_like(p) for name, p in trained.items()}
+
+        def add(chunk: int, logits: Tensor) -> None:
+            loss = F.cross_entropy(logits, labels[chunk], reduction="sum") / len(self.inputs)
+            gradients = torch.autograd.grad(loss, list(trained.values()), materialize_grads=True)
+            torch._foreach_add_(list(total.values()), gradients)
+
+        with torch.enable_grad():
+            self._seen = self._look(add)  # one pass serves both
         return total
 
     @property
@@ -134,10 +146,17 @@ class Probe:
 
     @cached_property
     def _seen(self) -> "_Seen":
+        with torch.no_grad():
+            return self._look(lambda chunk, logits: None)
+
+    def _look(self, visit: Callable[[int, Tensor], None]) -> "_Seen":
+        """One pass over the training data; the visitor gets each chunk's number and outputs."""
         features, logits = [], []
-        with torch.no_grad(), _undisturbed(self.model, self.inputs.device), Recorder(self.model) as recorder:
-            for x in self.inputs.split(self.chunk):
-                logits.append(recorder(x))
+        with _undisturbed(self.model, self.inputs.device), Recorder(self.model) as recorder:
+            for chunk, x in enumerate(self.inputs.split(self.chunk)):
+                outputs = recorder(x)
+                visit(chunk, outputs)
+                logits.append(outputs.detach())
                 if recorder.last is not None:
                     features.append(recorder.last.flatten(1))
         return _Seen(recorder.layers(), torch.cat(features) if features else None, torch.cat(logits))
@@ -156,13 +175,18 @@ def _undisturbed(model: nn.Module, device: torch.device) -> Iterator[None]:
     """Eval mode, uncompiled; afterwards every module's own mode and the random state are as before."""
     modes = [(module, module.training) for module in model.modules()]
     fork = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
-    with fork, torch.compiler.set_stance("force_eager"):  # hooks have no effect on what is compiled already
+    with fork, _uncompiled():
         try:
             model.eval()
             yield
         finally:
             for module, training in modes:
                 module.training = training
+
+
+def _uncompiled() -> AbstractContextManager[object]:
+    """Hooks have no effect on what is compiled already. Where nothing can be, the compiler's import takes a second."""
+    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
 
 
 def norm(tensors: Iterable[Tensor]) -> float:

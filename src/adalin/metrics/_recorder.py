@@ -78,6 +78,7 @@ class Recorder:
         return [sums.layer(name) for name, sums in self._sums.items()]
 
     def _before(self, name: str) -> Callable[[nn.Module, tuple[Any, ...]], None]:
+        @torch.no_grad()
         def hook(module: nn.Module, arguments: tuple[Any, ...]) -> None:
             self._calls[name] += 1
             key = self._key(name)
@@ -92,9 +93,10 @@ class Recorder:
         return hook
 
     def _after(self, name: str) -> Callable[[nn.Module, tuple[Any, ...], Tensor], None]:
+        @torch.no_grad()
         def hook(module: nn.Module, arguments: tuple[Any, ...], output: Tensor) -> None:
-            self._sums[self._key(name)].outputs += _per_neuron(output.abs(), module)
-            self.last = output.clone()  # the next layer may work in place
+            self._sums[self._key(name)].outputs += _per_neuron(output.detach().abs(), module)
+            self.last = output.detach().clone()  # the next layer may work in place
 
         return hook
 

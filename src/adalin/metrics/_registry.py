@@ -85,6 +85,8 @@ def measure(probe: Probe, names: Iterable[str] | None = None) -> dict[str, Any]:
         missing = METRICS.get(name).needs - probe.gives
         if missing:
             raise ValueError(f"metric {name!r} needs {', '.join(sorted(missing))}, which this probe does not have")
+    if any("gradient" in METRICS.get(name).needs for name in wanted):
+        probe.gradient  # noqa: B018: its pass is the one that all others need
     return {name: _plain(entry.compute(probe)) for name, entry in METRICS.listing().items() if name in wanted}
 
 

@@ -31,9 +31,9 @@ class ClassSplit:
 
         def test() -> tuple[Tensor, Tensor]:
             tested = places(data.test_labels, classes, [len(data.test_labels)] * CLASSES_PER_TASK)
-            return self._scale(data.test_images[tested]), data.test_labels[tested]
+            return data.test_images[tested], data.test_labels[tested]
 
-        return Task(self._scale(data.train_images[chosen]), data.train_labels[chosen], test)
+        return Task(self._scale(data.train_images[chosen]), data.train_labels[chosen], test, self._scale)
 
     def _new_classes(self, index: int) -> Tensor:
         classes = self._order[index * CLASSES_PER_TASK : (index + 1) * CLASSES_PER_TASK]

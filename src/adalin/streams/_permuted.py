@@ -1,5 +1,6 @@
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,10 +23,12 @@ class Permuted:
 
     def task(self, index: int) -> Task:
         pixels = torch.Size(self.shape).numel()
-        order = torch.randperm(pixels, generator=generator(self._seed, "permutation", index))
+        order = torch.randperm(pixels, generator=generator(self._seed, "permutation", index)).numpy()
 
         def permute(images: Tensor) -> Tensor:
-            # Pixels are permuted while they are bytes: a quarter of the memory traffic.
-            return self._scale(images.flatten(1).index_select(1, order).view(images.shape))
+            # While they are bytes, a quarter of the memory traffic; by numpy, which takes a quarter of torch's time.
+            permuted = np.take(images.flatten(1).numpy(), order, axis=1)
+            return torch.from_numpy(permuted).view(images.shape)
 
-        return Task(permute(self._train), self._labels, lambda: (permute(self._test), self._test_labels))
+        inputs = self._scale(permute(self._train))
+        return Task(inputs, self._labels, lambda: (permute(self._test), self._test_labels), self._scale)

@@ -22,7 +22,8 @@ class ShuffledLabel:
 
     def task(self, index: int) -> Task:
         renamed = torch.randperm(self.classes, generator=generator(self._seed, "labels", index))
-        return Task(self._inputs, renamed[self._labels], lambda: (self._scale(self._test), renamed[self._test_labels]))
+        test = self._test, renamed[self._test_labels]
+        return Task(self._inputs, renamed[self._labels], lambda: test, self._scale)
 
 
 def balanced(labels: Tensor, count: int, classes: int, draw: torch.Generator) -> Tensor:

@@ -20,15 +20,17 @@ class Task:
     labels: Tensor
     """Classes of the inputs, int64 (images,)."""
     test: Callable[[], tuple[Tensor, Tensor]] | None = None
-    """Maker of the test inputs and labels, called when the task is over: they are often larger than the training's."""
+    """Maker of the test inputs and labels, called when the task is over: they are often larger than the training's, and
+    best left as pixels, which `scale` makes floats of in pieces."""
     scale: Callable[[Tensor], Tensor] | None = None
     """Function that makes floats of inputs that are pixels, as large data sets should be kept."""
     validation: Callable[[], tuple[Tensor, Tensor]] | None = None
     """Maker of inputs and labels that are neither trained on nor tested with, where there are some."""
 
     def floats(self, inputs: Tensor) -> Tensor:
-        """Some of the inputs, as the network gets them."""
-        return inputs if self.scale is None else self.scale(inputs)
+        """Some of the inputs, for training, validation or test, as the network gets them."""
+        is_ready = self.scale is None or inputs.is_floating_point()
+        return inputs if is_ready else self.scale(inputs)
 
 
 class Stream(Protocol):

@@ -10,7 +10,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from adalin.engine import Learner, Learning, Steps, make_net, presets
+from adalin.engine import Learner, Learning, NativeNet, Steps, make_net, presets
 from adalin.metrics import Probe, measure
 from adalin.runs import Checkpoint, Ended, Position, Progress, Row, RunFolder, Session, resume
 from adalin.streams import Task
@@ -94,23 +94,30 @@ class TrainingLoop:
 
     def _note(self, made: Steps, rows: Tensor, batch_size: int) -> None:
         # One by one, so that the sum does not depend on where a run was stopped.
-        for correct, batch in zip(made.correct.tolist(), rows.split(batch_size), strict=False):
-            self._accuracy_sum += correct / len(batch)
-        self._step += len(made)
         if len(made):
+            *full, last = made.correct.tolist()
+            for correct in full:
+                self._accuracy_sum += correct / batch_size
+            self._accuracy_sum += last / min(batch_size, len(rows) - len(full) * batch_size)
+            self._step += len(made)
             self._session.emit(Progress(self._run, len(made)))
 
     def _finish_task(self, data: Task) -> None:
         self._learner.end_task(self._step)
-        chosen = torch.linspace(0, len(data.inputs) - 1, min(PROBE_IMAGES, len(data.inputs))).long()
-        model = self._learner.net.model
-        device = next(model.parameters()).device
+        net, images = self._learner.net, len(data.inputs)
+        inputs, labels = data.inputs, data.labels
+        if images > PROBE_IMAGES:
+            chosen = torch.linspace(0, images - 1, PROBE_IMAGES).long()
+            inputs, labels = inputs.index_select(0, chosen), labels.index_select(0, chosen)
+        device = next(net.model.parameters()).device
         probe = Probe(
-            model,
-            data.floats(data.inputs[chosen]).to(device),
-            data.labels[chosen].to(device),
+            net.model,
+            data.floats(inputs).to(device),
+            labels.to(device),
             test=None if data.test is None else data.test(),
             online_accuracy=self._accuracy_sum / steps_in(self._run, self._task),
+            scale=data.floats,
+            predict=net.predict if net.engine == NativeNet.engine else None,
         )
         row = {"task": self._task, **measure(probe)}
         self._folder.append_row(row)
