@@ -34,7 +34,8 @@ template <class B> struct AdaLin {
 struct PRelu {
   static constexpr bool any_x = true;
   static INLINE V forward(V x, V alpha, const Settings&) {
-    V left = (x < -std::numeric_limits<Real>::max()) & (alpha == 0.f) ? V{} : x * alpha;
+    I limit = (x < -std::numeric_limits<Real>::max()) & (alpha == 0.f);
+    V left = limit ? V{} : x * alpha;
     return x > 0.f ? x : left;
   }
   static INLINE V backward(V x, V alpha, V grad, const Settings&, V& to_alpha) {
