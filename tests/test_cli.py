@@ -282,9 +282,9 @@ def test_a_plugin_registers_methods_for_the_workers_too(adalin, tmp_path):
         "class Half(Rule):\n"
         "    name = 'half'\n"
         "    summary = 'halves the weights before each task'\n"
-        "    def start_task(self, weights, fresh, task):\n"
-        "        for weight in weights:\n"
-        "            weight.mul_(0.5)\n"
+        "    def start_task(self, net, now):\n"
+        "        for part in net.weights:\n"
+        "            part.value.mul_(0.5)\n"
     )
     command = [sys.executable, "-m", "adalin", *vary(*RUN, "--methods", "half", "--workers", "2", "--plugin", "half")]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=_environment())
