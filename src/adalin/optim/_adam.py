@@ -10,6 +10,9 @@ from adalin.optim._moments import decayed, moments, zeros
 from adalin.optim._optimizer import Optimizer, State
 from adalin.structure import Part
 
+LARGEST = torch.finfo(torch.float32).max
+"""Largest factor that torch takes: with a learning rate near it, networks diverge, as they should."""
+
 
 @dataclass(frozen=True, repr=False)
 class Adam(Optimizer):
@@ -72,7 +75,8 @@ class Adam(Optimizer):
         torch._foreach_div_(roots, math.sqrt(1 - self.beta2**step))
         torch._foreach_add_(roots, self.eps)
         values = [part.value for part in parts]
-        torch._foreach_addcdiv_(values, means, roots, -lr / (1 - self.beta1**step))
+        size = min(lr / (1 - self.beta1**step), LARGEST)
+        torch._foreach_addcdiv_(values, means, roots, -size)
 
 
 @dataclass(frozen=True, repr=False)
