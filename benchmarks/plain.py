@@ -1,11 +1,8 @@
 """Training as most people write it, and as those do who have looked for what is slow."""
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
 
 
 class PlainAdaLin(nn.Module):

@@ -1,7 +1,7 @@
 """SAC's update and its steps in an environment, against CleanRL's plain torch and SBX (JAX); and over processes.
 
-Nets of 256-256, batch 256, observations and actions of HalfCheetah, one thread, CPU time. Each update of any of them is one
-of the critics and, on average, one of the actor.
+Nets of 256-256, batch 256, observations and actions of HalfCheetah, one thread, CPU time. Each update of any of them is
+one of the critics and, on average, one of the actor.
 """
 
 import multiprocessing

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from benchmarks._tables import PAGES, page_with
 
 import adalin
 
@@ -32,8 +33,15 @@ def test_help_does_not_wait_for_torch():
 
 
 def test_the_recorded_benchmarks_have_their_fields():
-    results = json.loads((ROOT / "benchmarks" / "latest.json").read_text())
-    assert results
-    for result in results:
-        assert list(result) == ["name", "value", "unit", "bar", "ok"]
-        assert isinstance(result["ok"], bool)
+    recorded = json.loads((ROOT / "benchmarks" / "latest.json").read_text())
+    assert recorded
+    for benchmark in recorded.values():
+        assert {"processor", "kernels", "load_before", "load_after", "command"} <= benchmark["machine"].keys()
+        for result in benchmark["results"]:
+            assert list(result) == ["name", "value", "unit", "bar", "ok", "skipped"]
+
+
+def test_the_tables_of_readme_and_docs_are_those_of_the_recorded_benchmarks():
+    recorded = json.loads((ROOT / "benchmarks" / "latest.json").read_text())
+    for page in PAGES:
+        assert page.read_text() == page_with(page.read_text(), recorded)
