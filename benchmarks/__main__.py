@@ -13,8 +13,9 @@ from typing import Any
 import torch
 
 from adalin import native
+from benchmarks._tables import PAGES, page_with
 
-BENCHMARKS = ("activations", "imports", "training", "processes", "sac")
+BENCHMARKS = ("activations", "imports", "training", "around", "sac")
 LATEST = Path(__file__).with_name("latest.json")
 
 
@@ -32,7 +33,9 @@ def main() -> None:
             results.append(dataclasses.asdict(result))
         recorded[name] = {"machine": _machine(before), "results": results}
         LATEST.write_text(json.dumps(recorded, indent=2) + "\n")
-    print(f"\nwritten to {LATEST.parent.name}/{LATEST.name}")
+    for page in PAGES:
+        page.write_text(page_with(page.read_text(), recorded))
+    print(f"\nwritten to {LATEST.parent.name}/{LATEST.name}, README.md and docs/benchmarks.md")
 
 
 def _machine(load_before: float) -> dict[str, Any]:

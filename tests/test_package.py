@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from benchmarks._tables import PAGES, page_with
 
 import adalin
 
@@ -41,3 +42,9 @@ def test_the_recorded_benchmarks_have_their_fields():
             assert list(result) == ["name", "value", "unit", "bar", "ok", "skipped"]
             assert isinstance(result["value"], float) != bool(result["skipped"])
             assert isinstance(result["ok"], bool) == (bool(result["bar"]) and not result["skipped"])
+
+
+def test_the_tables_of_readme_and_docs_are_those_of_the_recorded_benchmarks():
+    recorded = json.loads((ROOT / "benchmarks" / "latest.json").read_text())
+    for page in PAGES:
+        assert page.read_text() == page_with(page.read_text(), recorded)

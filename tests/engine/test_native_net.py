@@ -521,3 +521,14 @@ def test_a_user_is_told_what_is_wrong_in_one_line() -> None:
     net.forward(torch.rand(3, 20))
     with pytest.raises(ValueError, match=re.escape("the gradient must be (3, 5), not (2, 5)")):
         net.backward(torch.rand(2, 5))
+
+
+def test_an_own_activation_trains_where_products_of_images_are_offered() -> None:
+    class Own(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x * torch.sigmoid(1.3 * x)
+
+    images, labels = torch.rand(40, 30), torch.arange(40) % 4
+    net = NativeNet(nn.Sequential(nn.Linear(30, 20), Own(), nn.Linear(20, 4)))
+    net.start_task(0, Task(images, labels), Gram(images, images @ images.T))
+    assert len(net.train_steps(torch.arange(40), 16, 0, Update(SGD(), {}, 0.1))) == 3

@@ -248,3 +248,31 @@ def test_nan_in_a_layer_shows_in_all_its_statistics():
     assert layer.positive.isnan().all()
     assert layer.saturation.isnan().all()
     assert layer.mean_abs_output.isnan().tolist() == [False, False, True, False, False]
+
+
+def test_the_test_set_may_be_pixels_and_pass_what_is_faster_than_the_network() -> None:
+    model, inputs, labels = nn.Sequential(nn.Linear(4, 3)), torch.randn(9, 4), torch.arange(9) % 3
+    pixels, passed = torch.randint(256, (300, 4), dtype=torch.uint8), list[int]()
+
+    def predict(x: torch.Tensor) -> torch.Tensor:
+        passed.append(len(x))
+        return model(x)
+
+    test = pixels, torch.zeros(300, dtype=torch.int64)
+    probe = Probe(model, inputs, labels, test=test, scale=lambda chunk: chunk / 255, predict=predict)
+    logits = probe.test_logits
+    assert logits is not None
+    assert torch.allclose(logits, model(pixels / 255))
+    assert passed == [128, 128, 44]
+
+
+def test_the_gradients_pass_gives_the_statistics_that_the_units_own_pass_gives() -> None:
+    model, inputs, labels = (
+        nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3)),
+        torch.randn(9, 4),
+        torch.arange(9) % 3,
+    )
+    with_gradient, without = Probe(model, inputs, labels, chunk=4), Probe(model, inputs, chunk=4)
+    assert measure(with_gradient)["srank"] == measure(without)["srank"]
+    assert measure(with_gradient)["sign_entropy"] == measure(without)["sign_entropy"]
+    assert not with_gradient.logits.requires_grad

@@ -275,3 +275,10 @@ def test_a_task_beyond_the_last_class_is_refused_in_one_line(index: int) -> None
 def test_more_images_than_the_classes_have_are_refused_in_one_line() -> None:
     with pytest.raises(ValueError, match=r"^images=21, but 5 classes of a synthetic cifar100 have 20 for training$"):
         make("class-split-cifar100", images=21)
+
+
+def test_floats_scales_pixels_and_leaves_what_is_scaled_already() -> None:
+    pixels = torch.tensor([[0, 255]], dtype=torch.uint8)
+    task = Task(pixels, torch.zeros(1, dtype=torch.int64), scale=lambda images: images / 255)
+    assert task.floats(pixels).tolist() == [[0.0, 1.0]]
+    assert task.floats(torch.tensor([[2.0]])).tolist() == [[2.0]]

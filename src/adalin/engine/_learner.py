@@ -159,20 +159,22 @@ class Learner:
         """All steps of an order, in pieces between which rules act."""
         batch, update = self.learning.batch_size, self._update(first_step)
         made: list[Steps] = []
+        step = first_step
         while len(order):
             quiet = min((period - 1 - self.steps % period for _, period in self._acting), default=len(order))
             acting = [rule for rule, period in self._acting if (self.steps + 1) % period == 0]
             piece, order = order[: max(quiet, 1) * batch], order[max(quiet, 1) * batch :]
-            step = first_step + sum(map(len, made))
             if quiet or not any(overrides(rule, "before_step") for rule in acting):
                 made.append(self.net.train_steps(piece, batch, step, update))
             else:
                 made.append(self._step(piece, step, update, acting))
-            self.steps += len(made[-1])
+            count = len(made[-1])
+            self.steps += count
             if made[-1].diverged:
                 break
             if not quiet:
                 self._call("after_step", step, "step", self._task, step, rules=acting)
+            step += count
         return Steps.joined(made)
 
     def _step(self, rows: Tensor, step: int, update: Update, rules: Sequence[Rule]) -> Steps:
@@ -182,7 +184,7 @@ class Learner:
             if update.clip is not None:
                 clip_gradients([part.grad for part in self.net.parts], update.clip)
             self._call("before_step", step, "gradient", self._task, step, rules=rules)
-            replace(update, clip=None)(self.net)
+            update.move(self.net)
         return made
 
     def _update(self, step: int) -> Update:

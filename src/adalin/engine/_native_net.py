@@ -83,6 +83,8 @@ class NativeNet(Net):
                 view.copy_(parameter)
                 parameter.data = view
         self._data: native.Data | None = None
+        self._update: Update | None = None
+        self._pass: native.Pass | None = None
         self._gram: Gram | None = None
         self._x = torch.empty(0)
 
@@ -142,11 +144,13 @@ class NativeNet(Net):
     # ---- Steps -------------------------------------------------------------------------------------------------------
 
     def train_steps(self, order: Tensor, batch_size: int, first_step: int, update: Update) -> Steps:
-        own = update.optimizer.native(update.state, self.parts, update.lr)
+        if self._update is not update:
+            own = update.optimizer.native(update.state, self.parts, update.lr)
+            self._update, self._pass = update, None if own is None else replace(own, shrink=update.shrink)
+        own = self._pass
         if own is None or update.clip is not None:
             assert self._gram is None, "a learner that gives products of images trains by plain SGD"
             return super().train_steps(order, batch_size, first_step, update)
-        own = replace(own, shrink=update.shrink)
         if self._own:
             return self._train_in_turns(order, batch_size, first_step, own.ready(self._network.kernels))
         self._x = torch.empty(0)  # of the last forward pass nothing is left

@@ -1,8 +1,8 @@
 """What the learner needs of a network: outputs, gradients and training steps, whoever computes them."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
@@ -56,16 +56,24 @@ class Update:
     """Number that all weights but alphas and norms are multiplied with before the optimiser's step, as L2 does it."""
     clip: float | None = None
     """Largest norm of the gradient; a larger one is scaled down to it."""
+    _step: list[Callable[[], None]] = field(default_factory=list, init=False, repr=False)
+    """The optimiser's step, once it is prepared."""
 
     def __call__(self, net: "Net") -> None:
         """Do it, with gradients in place."""
         if self.clip is not None:
             clip_gradients([part.grad for part in net.parts], self.clip)
+        self.move(net)
+
+    def move(self, net: "Net") -> None:
+        """Do it with gradients that are not to be clipped, or have been."""
         if self.shrink != 1.0:
             for part in net.parts:
                 if part.is_weight:
                     part.value.mul_(self.shrink)
-        self.optimizer.step(net.parts, self.state, self.lr)
+        if not self._step:
+            self._step.append(self.optimizer.prepare(self.state, net.parts, self.lr))
+        self._step[0]()
 
 
 class Net(Network):

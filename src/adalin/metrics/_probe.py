@@ -138,6 +138,10 @@ class Probe:
             self._seen = self._look(add)  # one pass serves both
         return total
 
+    def compute_gradient(self) -> None:
+        """Do it first where it will be asked for: the statistics of hidden units come from the same pass."""
+        _ = self.gradient
+
     @property
     def _known_labels(self) -> Tensor:
         if self.labels is None:

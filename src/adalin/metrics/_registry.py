@@ -86,7 +86,7 @@ def measure(probe: Probe, names: Iterable[str] | None = None) -> dict[str, Any]:
         if missing:
             raise ValueError(f"metric {name!r} needs {', '.join(sorted(missing))}, which this probe does not have")
     if any("gradient" in METRICS.get(name).needs for name in wanted):
-        probe.gradient  # noqa: B018: its pass is the one that all others need
+        probe.compute_gradient()
     return {name: _plain(entry.compute(probe)) for name, entry in METRICS.listing().items() if name in wanted}
 
 

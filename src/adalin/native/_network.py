@@ -167,6 +167,8 @@ class Network:
         self._reference = ctypes.addressof(self._network)
         self._features = self.features = layers[0].inputs
         self.workspace = torch.empty(0, dtype=self.dtype)
+        self._views: dict[tuple[int, int, int, int], Tensor] = {}
+        self._last: tuple[Data, _Data] | None = None
         self._counts = torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.float64)
 
     def see(self, height: int, width: int) -> None:
@@ -197,12 +199,16 @@ class Network:
             batch, self._features = max(batch, self._network.batch), max(features, self._features)
             length = self.kernels.adalin_plan(self._reference, batch, self._features)
             self.workspace = aligned_zeros(length, self.dtype)
+            self._views.clear()
             self._network.workspace = self.workspace.data_ptr()
 
     def view(self, offset: int, batch: int, stride: int, columns: int) -> Tensor:
-        """Some of the workspace."""
-        start = self.workspace.storage_offset() + offset
-        return self.workspace.as_strided((batch, columns), (stride, 1), start)
+        """Some of the workspace; kept while that stays where it is."""
+        key = offset, batch, stride, columns
+        if key not in self._views:
+            start = self.workspace.storage_offset() + offset
+            self._views[key] = self.workspace.as_strided((batch, columns), (stride, 1), start)
+        return self._views[key]
 
     def forward(self, x: Tensor, first: int = 0, last: int | None = None, *, keep: bool = True) -> None:
         """Layers from `first` up to and without `last`; without `keep`, no backward pass can follow."""
@@ -314,6 +320,11 @@ class Network:
         )
 
     def _data(self, data: Data) -> _Data:
+        if self._last is None or self._last[0] is not data:
+            self._last = data, self._checked(data)
+        return self._last[1]
+
+    def _checked(self, data: Data) -> _Data:
         images, features = data.inputs.shape
         addresses = [
             address_of(data.inputs, "the inputs", self.dtype, images * features),

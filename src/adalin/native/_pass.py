@@ -72,6 +72,7 @@ class Pass:
     """Mean of squared gradients; empty without."""
     steps: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.float64))
     """Steps made so far, float64; a pass adds one."""
+    _made: "dict[torch.dtype, tuple[_Pass, ctypes.Array[_Part]]]" = field(default_factory=dict, init=False, repr=False)
 
     @property
     def is_plain(self) -> bool:
@@ -94,6 +95,12 @@ class Pass:
         return move
 
     def structures(self, dtype: torch.dtype) -> "tuple[_Pass, ctypes.Array[_Part]]":
+        """What kernels take; made once, as tensors stay where they are."""
+        if dtype not in self._made:
+            self._made[dtype] = self._checked(dtype)
+        return self._made[dtype]
+
+    def _checked(self, dtype: torch.dtype) -> "tuple[_Pass, ctypes.Array[_Part]]":
         missing: list[Tensor | None] = [None] * len(self.values)
         together = zip(
             self.values, self.grads, self.first or missing, self.second or missing, self.are_weights, strict=True

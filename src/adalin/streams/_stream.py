@@ -29,8 +29,7 @@ class Task:
 
     def floats(self, inputs: Tensor) -> Tensor:
         """Some of the inputs, for training, validation or test, as the network gets them."""
-        is_ready = self.scale is None or inputs.is_floating_point()
-        return inputs if is_ready else self.scale(inputs)
+        return inputs if self.scale is None or inputs.is_floating_point() else self.scale(inputs)
 
 
 class Stream(Protocol):

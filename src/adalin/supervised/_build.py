@@ -119,10 +119,11 @@ class Streams:
         benchmark, settings = benchmark_of(run), run.settings
         key = (benchmark, run.seed, settings.images, settings.inputs)
         if self._stream is None or key != self._key:
+            self._stream, self._grams = None, []  # first, so that there are never two in memory
             self._stream = benchmark.stream(
                 self._dataset, seed=run.seed, images=settings.images, scaling=settings.inputs
             )
-            self._key, self._grams = key, []
+            self._key = key
         return self._stream
 
     def gram(self, run: StreamRun) -> Gram | None:
