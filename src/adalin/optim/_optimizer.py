@@ -74,7 +74,7 @@ class Optimizer(ABC):
         return None
 
     def prepare(self, state: Mapping[str, Tensor], parts: Sequence[Part], lr: float) -> Callable[[], None]:
-        """The step as a function, for those who make it often: one native pass where parts are flat and kernels there."""
+        """The step as a function, for those who make it often: a native pass where parts are flat and kernels there."""
         kernels = native.library()
         own = self.native(state, parts, lr) if kernels is not None and are_flat(parts) else None
         if own is None or kernels is None:
