@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 help:
 	@echo "make demo   networks that lose plasticity beside networks that do not, on the bundled digits"
 	@echo "make test   the whole test suite; what needs Slurm, Ray, Optuna or a browser where these are installed"
-	@echo "make test-slow  what takes a quarter of an hour: SAC that learns, Slurm's time limit"
+	@echo "make test-slow  what takes half an hour: SAC that learns, Slurm's time limit, kernels for aarch64, installs from archives"
 	@echo "make check  ruff, mypy, and the test suite with the docs' examples; .ci/run adds what is not installed, and make docs"
 	@echo "make bench  speed and memory against PyTorch's own layers and a plain loop; writes benchmarks/latest.json"
 	@echo "make sanitize  the tests of the native kernels under address and undefined-behaviour sanitizers"
@@ -40,10 +40,14 @@ demo: $(NATIVE)
 test: $(NATIVE)
 	$(BIN)/python -m pytest -n 2
 
-# What takes a quarter of an hour: SAC that learns, Slurm's time limit.
+# What takes half an hour. A compiler for aarch64 and an emulator are installed where they can be.
 test-slow: $(NATIVE)
 	$(PIP) -e ".[slurm]"
-	ADALIN_SLOW=1 $(BIN)/python -m pytest -n 2 tests/rl/test_pendulum.py tests/executors/test_slurm.py -k "pendulum or time_limit"
+	@command -v qemu-aarch64 >/dev/null && command -v aarch64-linux-gnu-g++ >/dev/null || \
+	  (apt-get update && apt-get install -y g++-aarch64-linux-gnu qemu-user) >/dev/null 2>&1 || \
+	  echo "no g++ for aarch64 or no qemu-aarch64: the kernels are not tested there"
+	ADALIN_SLOW=1 $(BIN)/python -m pytest -n 2 tests/rl/test_pendulum.py tests/executors/test_slurm.py \
+	  tests/native/test_platforms.py tests/native/test_installs.py -k "pendulum or time_limit or native"
 
 lint: $(NATIVE)
 	$(BIN)/ruff check .

@@ -70,3 +70,18 @@ def test_without_a_library_the_layer_is_pure_python(tmp_path):
     printed = python(DESCRIBE, PYTHONPATH=str(tmp_path), ADALIN_ISA="")
     assert printed.startswith("pure Python: AdaLin layers take 2 to 5 times as long")
     assert printed.endswith("install g++ or clang, then adalin again")
+
+
+def test_without_a_compiler_nothing_is_built_and_one_line_says_what_is_slower(tmp_path):
+    if shutil.which("cmake") is None:
+        pytest.skip("no cmake")
+    (tmp_path / "native").mkdir()
+    shutil.copy(_library.FOLDER / "CMakeLists.txt", tmp_path / "native")
+    configure = ["cmake", "-S", tmp_path / "native", "-B", tmp_path / "build", "-DADALIN_COMPILE=OFF"]
+    done = subprocess.run(configure, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    (line,) = [line for line in done.stdout.splitlines() if "adalin" in line and "build" not in line.lower()]
+    assert line.startswith(
+        "-- adalin without native kernels, for want of a C++ compiler: AdaLin layers will take 2 to 5 times"
+    )
+    assert line.endswith("Install g++ or clang, then adalin again.")

@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.timeout(1_800),
 ]
 
-WARNINGS = ("-Wall", "-Wextra", "-Wno-psabi")
+FLAGS = ("-std=c++17", "-O1", "-Wall", "-Wextra", "-Wno-psabi")
 DRIVER = Path(__file__).with_name("portable.cpp")
 FMA = {"v4": "avx512f", "v3": "avx2"}
 """Flags of the processors that run a library, in /proc/cpuinfo."""
@@ -45,18 +45,7 @@ def built(machine: Machine, folder: Path) -> Path:
     commands = [
         ["cmake", "-S", _library.FOLDER, "-B", folder, f"-DCMAKE_CXX_COMPILER={machine.compiler}"],
         ["cmake", "--build", folder],
-        [
-            machine.compiler,
-            "-std=c++17",
-            "-O1",
-            *WARNINGS,
-            "-I",
-            _library.FOLDER,
-            DRIVER,
-            "-ldl",
-            "-o",
-            folder / "portable",
-        ],
+        [machine.compiler, *FLAGS, "-I", _library.FOLDER, DRIVER, "-ldl", "-o", folder / "portable"],
     ]
     for command in commands:
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -67,9 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(arguments: list[str]) -> int:
     if arguments == ["--version"]:
-        from adalin import __version__
+        from adalin import __version__, native
 
-        print(f"adalin {__version__}")
+        print(f"adalin {__version__}, {native.describe()}")
         return 0
     command = parse(COMMANDS, arguments)
     console = _console()
@@ -95,7 +95,7 @@ def _console() -> Output:
 
 def _is_users(error: Exception) -> bool:
     """Whether an error says what the user can do; others are ours, and keep their traceback."""
-    if isinstance(error, ValueError | OSError):
+    if isinstance(error, ValueError | OSError) or type(error) is ImportError:  # ours, of what this machine lacks
         return True
     from adalin.runs import RunFolderError
 

@@ -29,7 +29,20 @@ def adalin(x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
     # torch.func differentiates and maps the plain formula by itself, and torch.jit cannot save a Python function.
     if torch._C._are_functorch_transforms_active() or torch.jit.is_tracing():  # type: ignore[attr-defined]
         return _forward(x, alpha.to(_compute_dtype(x)), base, gate).to(x.dtype)
+    if _is_torchs_prelu(x, alpha, base, gate):
+        return torch._prelu_kernel(x, alpha)
     return _AdaLin.apply(x, alpha, base, gate)
+
+
+def _is_torchs_prelu(x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> bool:
+    """Whether torch has this function of a small tensor, where a call costs more than the arithmetic.
+
+    At -inf torch's has no limit for alpha = 0.
+    """
+    if _native.AVAILABLE or not _fused.is_prelu(base, gate) or not _fused.usable(x):
+        return False
+    is_small = x.numel() <= _fused.SMALL and x.is_contiguous()  # other strides are summed up in another order
+    return is_small and x.dtype is alpha.dtype is _compute_dtype(x) and _fused.all_finite(x)
 
 
 def saturation(x: Tensor, base: Base, gate: Gate) -> Tensor:

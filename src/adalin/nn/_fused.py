@@ -18,6 +18,7 @@ from adalin.nn._bases import Base
 from adalin.nn._gates import Gate, cosine, linear
 
 SLICE = 1 << 19  # elements, 2 MB of float32: the fastest of 2^16 to 2^19
+SMALL = SLICE // 32  # elements for which fresh memory costs little
 
 # cos(pi/2 r) = (C + B (w + A)^2) * (1 + K (1 - w)) * -K (1 - w), with w = r^2, in four passes over memory. Off by
 # 2.4e-7 at most in float32, exactly 0 at r = 1, and exactly 1 at r = 0 whether or not the CPU fuses product and sum.
@@ -28,7 +29,7 @@ def usable(x: Tensor) -> bool:
     """A plain eager CPU tensor."""
     if torch.compiler.is_compiling():
         return False
-    return type(x) in (Tensor, torch.nn.Parameter) and x.device.type == "cpu"
+    return type(x) in (Tensor, torch.nn.Parameter) and x.is_cpu
 
 
 def forward(x: Tensor, alpha: Tensor, base: Base, gate: Gate) -> Tensor:
@@ -99,7 +100,7 @@ _kept = _Kept()
 
 def _scratch(like: Tensor, which: int = 0) -> Tensor:
     """One of two buffers of a slice's shape and layout."""
-    if not SLICE // 32 <= like.numel() <= SLICE or not _is_dense(like):
+    if not SMALL <= like.numel() <= SLICE or not _is_dense(like):
         return torch.empty_like(like)
     if like.dtype not in _kept.buffers:
         with torch.inference_mode(False):  # or no later call could write to it

@@ -93,7 +93,8 @@ class PerNeuron(LazyModuleMixin, nn.Module):
         """alpha with one axis for each of x's, so that it broadcasts along the neurons."""
         self._check_input(x)
         # Size.numel is an int even while torch.jit traces, which makes a tensor of every other size.
-        shape, count = [1] * x.dim(), self.alpha.shape.numel()
+        alpha = self.alpha
+        shape, count = [1] * x.dim(), alpha.shape.numel()
         if count != 1:
             axis = self._axis(x)
             width = x.shape[axis:][:1].numel()
@@ -103,7 +104,7 @@ class PerNeuron(LazyModuleMixin, nn.Module):
                     f"has {width}: set dim to the axis of the neurons, or num_parameters to their number"
                 )
             shape[axis] = count
-        return self.alpha.view(shape)
+        return alpha.view(shape)
 
     def extra_repr(self) -> str:
         count = "?" if self.has_uninitialized_params() else self.alpha.numel()

@@ -10,7 +10,6 @@ RUN/config.json      what defines the run
 """
 
 import errno
-import fcntl
 import hashlib
 import itertools
 import json
@@ -23,6 +22,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+try:
+    import fcntl
+except ImportError:
+    raise ImportError(
+        "the laboratory needs a POSIX system, such as Linux, macOS or WSL; layers, convert and metrics work everywhere"
+    ) from None
 
 from adalin.runs import _checkpoint
 from adalin.runs._checkpoint import Checkpoint, CheckpointError, DamagedError, Header
