@@ -15,7 +15,7 @@ def test_sac_is_trained_resumed_shown_and_reported(adalin):
     code, out, err = adalin(*RUN, "--methods", "baseline", "adalin", "--replay-ratio", "2")
     assert (code, err) == (0, "")
     assert "sac-Pendulum-v1 on gymnasium" in out
-    assert adalin(*RUN, "--methods", "baseline", "adalin", "--replay-ratio", "2")[1].startswith("everything was done")
+    assert "everything was done before" in adalin(*RUN, "--methods", "baseline", "adalin", "--replay-ratio", "2")[1]
     (config, _) = Path("runs").rglob("config.json")
     assert json.loads(config.read_text())["replay_ratio"] == 2
     code, out, _ = adalin("show", "--picture", "returns.png", "--metric", "critic_srank")

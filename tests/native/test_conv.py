@@ -12,7 +12,7 @@ from tests.double_kernels import double_kernels
 from torch import nn
 
 from adalin import AdaLin, CReLU, DeepFourier, Interpolation, bases, native
-from adalin.native import Kind, _library, _network, padded
+from adalin.native import ActivationKind, _library, _network, padded
 from adalin.nn import GATES, make_base, native_form
 from adalin.nn._registry import Fixed
 
@@ -20,11 +20,11 @@ pytestmark = pytest.mark.skipif(native.isa() is None, reason="no native kernels 
 
 
 KINDS = {
-    Fixed: Kind.PLAIN,
-    AdaLin: Kind.ADALIN,
-    Interpolation: Kind.INTERPOLATION,
-    CReLU: Kind.CRELU,
-    DeepFourier: Kind.FOURIER,
+    Fixed: ActivationKind.PLAIN,
+    AdaLin: ActivationKind.ADALIN,
+    Interpolation: ActivationKind.INTERPOLATION,
+    CReLU: ActivationKind.CRELU,
+    DeepFourier: ActivationKind.FOURIER,
 }
 
 
@@ -52,7 +52,7 @@ class Layer:
 
     def description(self, dtype):
         module, (units, channels, kernel, _) = self.activation, self.conv.weight.shape
-        layer = native.Layer(inputs=kernel * kernel * channels, outputs=units, width=self.copies * units)
+        layer = native.LinearLayer(inputs=kernel * kernel * channels, outputs=units, width=self.copies * units)
         layer.kind = KINDS[type(module)]
         if self.copies == 1:
             base, gate, numbers = native_form(module.base, getattr(module, "_gate", GATES.get("none")))

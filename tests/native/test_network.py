@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from adalin import native
-from adalin.native import Data, GramState, Kind, Layer, Network, Pass, PassKind, aligned_zeros, padded
+from adalin.native import ActivationKind, Data, GramState, LinearLayer, Network, Pass, PassKind, aligned_zeros, padded
 from adalin.optim import SGD, Adam, AdamW, Optimizer, RMSprop
 from adalin.structure import Part
 from double_kernels import double_kernels
@@ -86,8 +86,8 @@ def test_a_pass_refuses_what_it_cannot_read(tensor, complaint: str) -> None:
 
 def linear_network(inputs: int = 5, outputs: int = 3) -> Network:
     count = (inputs + 1) * padded(outputs)
-    layer = Layer(inputs=inputs, outputs=outputs, width=outputs, weight=0, bias=inputs * padded(outputs))
-    layer.kind = Kind.OUTPUT
+    layer = LinearLayer(inputs=inputs, outputs=outputs, width=outputs, weight=0, bias=inputs * padded(outputs))
+    layer.kind = ActivationKind.OUTPUT
     layer.gain = layer.shift = layer.alpha = -1
     values, grads = ([aligned_zeros(count, torch.float32), aligned_zeros(16, torch.float32)] for _ in range(2))
     return Network([], [layer], values, grads, None)
@@ -126,7 +126,7 @@ def test_banks_begin_at_cache_lines() -> None:
         values = aligned_zeros(length, torch.float32)
         assert values.data_ptr() % 64 == 0
         assert values.shape == (length,)
-    layer = Layer(inputs=1, outputs=1, width=1, bias=16, gain=-1, shift=-1, alpha=-1)
+    layer = LinearLayer(inputs=1, outputs=1, width=1, bias=16, gain=-1, shift=-1, alpha=-1)
     crooked = torch.zeros(64)[1:33]
     with pytest.raises(ValueError, match="a bank is not aligned to 64 bytes"):
         Network([], [layer], [crooked, crooked], [crooked, crooked], None)

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from adalin import run
-from adalin.engine import _learner
 from adalin.runs import Checkpoint, RunFolder, RunFolderError
 from adalin.supervised._build import steps_in
 from notes import Notes
@@ -46,8 +45,8 @@ def test_a_stop_after_any_step_changes_nothing(
 ) -> None:
     runs = [define(benchmark, method, **settings) for method in ("adalin", "adam+crelu+scratch")]
     expected = train(runs, tmp_path / "whole")
-    monkeypatch.setattr(_learner, "FIRST_CALL", 1)
-    monkeypatch.setattr(_learner, "CALL_SECONDS", 0.0)
+    monkeypatch.setattr("adalin.engine._learner.FIRST_CALL", 1)
+    monkeypatch.setattr("adalin.engine._learner.CALL_SECONDS", 0.0)
     one = runs[0]
     assert train(runs, tmp_path / "pieces") == expected
     for count in range(1, one.total_steps):
@@ -129,7 +128,11 @@ def test_a_resume_without_any_one_piece_of_the_state_is_noticed(benchmark: str, 
         return train([one], tmp_path / name)[one]
 
     assert resumed("nothing", checkpoint) == expected
+    # Where products of images stand for the first weights, these are saved for people: resuming makes them anew.
+    derived = {"network.1.weight"} if "network.gram.start" in tensors else set()
     for name, tensor in tensors.items():
+        if name in derived:
+            continue
         altered = {**tensors, name: torch.zeros_like(tensor)}
         assert resumed(f"zero {name}", Checkpoint(altered, position)) != expected, name
         altered = {**tensors, name: tensor.clone()}

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 from torch import nn
 
-from adalin.engine._perceptron import CONCATENATED, Function, RefusedError, function_of
-from adalin.native import Kind
+from adalin.engine._perceptron import CONCATENATED, KernelFunction, RefusedError, function_of
+from adalin.native import ActivationKind
 from adalin.nn import PerNeuron
 
 
@@ -16,7 +16,7 @@ class ConvBlock:
 
     conv: nn.Conv2d
     activation: nn.Module
-    function: Function
+    function: KernelFunction
 
     @property
     def width(self) -> int:
@@ -65,7 +65,7 @@ def _block(modules: list[nn.Module]) -> ConvBlock:
     if pool.ceil_mode or pool.return_indices:
         raise RefusedError("a max-pooling has options of its own")
     function = function_of(activation, conv.out_channels)
-    if function.kind == Kind.FOREIGN or getattr(activation, "dim", 1) != 1:
+    if function.kind == ActivationKind.FOREIGN or getattr(activation, "dim", 1) != 1:
         raise RefusedError(f"{type(activation).__name__} after a convolution has no native kernel")
     return ConvBlock(conv, activation, function)
 

@@ -23,7 +23,7 @@ class Engine:
     name: str
     """Name: "native" or "module"."""
     reason: str = ""
-    """Why it is not native."""
+    """Reason why it is not native."""
 
     def __str__(self) -> str:
         return "native kernels" if self.name == "native" else f"PyTorch's autograd ({self.reason})"

@@ -12,8 +12,8 @@ from adalin.engine._convolutions import MODULES_EACH, ConvBlock, convolutions_of
 from adalin.engine._gram import Gram
 from adalin.engine._net import Net, Steps, Update
 from adalin.engine._own_activations import own_activation
-from adalin.engine._perceptron import Block, Function, RefusedError, blocks_of
-from adalin.native import Kind, aligned_zeros, padded
+from adalin.engine._perceptron import KernelFunction, LinearBlock, RefusedError, blocks_of
+from adalin.native import ActivationKind, aligned_zeros, padded
 from adalin.streams import Task
 from adalin.structure import Part
 
@@ -75,7 +75,7 @@ class NativeNet(Net):
         self._own = {
             index: own_activation(block.activation)
             for index, block in enumerate(self._blocks)
-            if block.function.kind == Kind.FOREIGN and block.activation is not None
+            if block.function.kind == ActivationKind.FOREIGN and block.activation is not None
         }
         with torch.no_grad():
             for name, parameter in model.named_parameters():
@@ -258,8 +258,8 @@ class NativeNet(Net):
 
 
 def _laid_out(
-    model: nn.Module, conv_blocks: Sequence[ConvBlock], blocks: Sequence[Block]
-) -> tuple[dict[str, Place], list[native.Conv], list[native.Layer], list[int]]:
+    model: nn.Module, conv_blocks: Sequence[ConvBlock], blocks: Sequence[LinearBlock]
+) -> tuple[dict[str, Place], list[native.Conv], list[native.LinearLayer], list[int]]:
     """Where each parameter is, convolutions and layers with their offsets, and the lengths of the two flat tensors."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     places: dict[str, Place] = {}
@@ -277,7 +277,7 @@ def _laid_out(
             lengths[part] += rows * padded(columns)
         return places[name].offset
 
-    def with_function(layer: native.Layer, function: Function, alpha: Tensor | None) -> native.Layer:
+    def with_function(layer: native.LinearLayer, function: KernelFunction, alpha: Tensor | None) -> native.LinearLayer:
         layer.kind, layer.alpha, layer.alphas = function.kind, offset(alpha, 1), 0 if alpha is None else alpha.numel()
         layer.set_function(function.base, function.gate, function.inverse_lipschitz, function.numbers)
         return layer
@@ -286,7 +286,7 @@ def _laid_out(
     for conv_block in conv_blocks:
         conv = conv_block.conv
         outputs, channels, kernel, _ = conv.weight.shape
-        units = native.Layer(
+        units = native.LinearLayer(
             inputs=kernel * kernel * channels,
             outputs=outputs,
             width=conv_block.width,
@@ -297,7 +297,7 @@ def _laid_out(
         convs.append(native.Conv(channels=channels, kernel=kernel, units=units))
     for block in blocks:
         linear, function, norm = block.linear, block.function, block.norm
-        layer = native.Layer(
+        layer = native.LinearLayer(
             inputs=linear.in_features,
             outputs=linear.out_features,
             width=block.width,

@@ -47,9 +47,9 @@ class Update:
     """What follows the gradients in a step: weights are scaled, and an optimiser moves everything."""
 
     optimizer: Optimizer
-    """What moves the parameters."""
+    """Optimiser that moves the parameters."""
     state: Mapping[str, Tensor]
-    """Its memory, which it changes in place."""
+    """Memory of the optimiser, which it changes in place."""
     lr: float
     """Learning rate of these steps."""
     shrink: float = 1.0

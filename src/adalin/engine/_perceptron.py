@@ -6,7 +6,7 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from adalin.native import Kind
+from adalin.native import ActivationKind
 from adalin.nn import (
     GATES,
     MODULES,
@@ -21,7 +21,7 @@ from adalin.nn import (
     native_form,
 )
 
-CONCATENATED = {CReLU: Kind.CRELU, DeepFourier: Kind.FOURIER}
+CONCATENATED = {CReLU: ActivationKind.CRELU, DeepFourier: ActivationKind.FOURIER}
 
 
 class RefusedError(Exception):
@@ -29,10 +29,10 @@ class RefusedError(Exception):
 
 
 @dataclass(frozen=True)
-class Function:
+class KernelFunction:
     """An activation's kernel."""
 
-    kind: Kind
+    kind: ActivationKind
     base: str = "IDENTITY"
     gate: str = "none"
     inverse_lipschitz: float = 1.0
@@ -40,13 +40,13 @@ class Function:
 
 
 @dataclass(frozen=True)
-class Block:
+class LinearBlock:
     """A linear layer with what follows it up to the next."""
 
     linear: nn.Linear
     width: int
     """Outputs of the activation."""
-    function: Function = field(default_factory=lambda: Function(Kind.OUTPUT))
+    function: KernelFunction = field(default_factory=lambda: KernelFunction(ActivationKind.OUTPUT))
     norm: nn.LayerNorm | None = None
     activation: nn.Module | None = None
 
@@ -56,7 +56,7 @@ class Block:
         return self.activation.alpha if isinstance(self.activation, PerNeuron) else None
 
 
-def blocks_of(model: nn.Module, skip: int = 0) -> list[Block]:
+def blocks_of(model: nn.Module, skip: int = 0) -> list[LinearBlock]:
     """The layers of Flatten, Linear, (LayerNorm, activation or one of them,) ..., Linear.
 
     Args:
@@ -102,7 +102,7 @@ def _check_parameters(model: nn.Module, linears: list[nn.Module]) -> None:
         raise RefusedError("its parameters are of several types")
 
 
-def _block(modules: list[nn.Module]) -> Block:
+def _block(modules: list[nn.Module]) -> LinearBlock:
     linear, *rest = modules
     assert isinstance(linear, nn.Linear)
     norm = rest.pop(0) if rest and type(rest[0]) is nn.LayerNorm else None
@@ -113,15 +113,15 @@ def _block(modules: list[nn.Module]) -> Block:
         raise RefusedError(f"{type(rest[0]).__name__} and {type(rest[1]).__name__} follow a linear layer")
     if not rest:
         if norm is not None:
-            return Block(linear, linear.out_features, Function(Kind.PLAIN), norm)
-        return Block(linear, linear.out_features)
+            return LinearBlock(linear, linear.out_features, KernelFunction(ActivationKind.PLAIN), norm)
+        return LinearBlock(linear, linear.out_features)
     (activation,) = rest
     function = function_of(activation, linear.out_features)
     width = linear.out_features * (2 if function.kind in CONCATENATED.values() else 1)
-    return Block(linear, width, function, norm, activation)
+    return LinearBlock(linear, width, function, norm, activation)
 
 
-def function_of(activation: nn.Module, units: int) -> Function:
+def function_of(activation: nn.Module, units: int) -> KernelFunction:
     """The kernel of an activation, or `FOREIGN`.
 
     Raises:
@@ -129,25 +129,25 @@ def function_of(activation: nn.Module, units: int) -> Function:
     """
     along_units = getattr(activation, "dim", 1) in (1, -1)
     if type(activation) in CONCATENATED and along_units:
-        return Function(CONCATENATED[type(activation)])  # type: ignore[index]
+        return KernelFunction(CONCATENATED[type(activation)])  # type: ignore[index]
     if type(activation) in (AdaLin, Interpolation) and along_units:
         assert isinstance(activation, AdaLin | Interpolation)
         if activation.alpha.numel() not in (1, units):
             raise RefusedError(f"{activation.alpha.numel()} alphas are for {units} units")
         base = activation.base
         gate = activation._gate if isinstance(activation, AdaLin) else GATES.get("none")
-        kind = Kind.ADALIN if isinstance(activation, AdaLin) else Kind.INTERPOLATION
+        kind = ActivationKind.ADALIN if isinstance(activation, AdaLin) else ActivationKind.INTERPOLATION
     elif type(activation) is Fixed or type(activation) in MODULES:
         base = activation.base if isinstance(activation, Fixed) else module_base(activation)
-        gate, kind = GATES.get("none"), Kind.PLAIN
+        gate, kind = GATES.get("none"), ActivationKind.PLAIN
     else:
         _check_own(activation)
-        return Function(Kind.FOREIGN)
+        return KernelFunction(ActivationKind.FOREIGN)
     form = native_form(base, gate)
     if form is None:
-        return Function(Kind.FOREIGN)
+        return KernelFunction(ActivationKind.FOREIGN)
     own = base.inverse_lipschitz[next(activation.parameters(), torch.empty(0)).dtype]
-    return Function(kind, form[0], form[1], own, form[2])
+    return KernelFunction(kind, form[0], form[1], own, form[2])
 
 
 def _check_own(activation: nn.Module) -> None:

@@ -18,7 +18,7 @@ def hidden_layers(model: nn.Module) -> list[Units]:
     """The hidden layers of an MLP, CNN or ResNet-18, from the inputs on; raises ValueError for any other network."""
     if not isinstance(model, nn.Sequential):
         raise ValueError(f"the hidden layers of a {type(model).__name__} are not known")
-    walk = _Walk()
+    walk = _LayerWalk()
     walk.through(model, "", None)
     return [layer.freeze() for layer in walk.layers]
 
@@ -51,7 +51,7 @@ class _Layer:
         return Units(self.name, self.width, 1, incoming, biases, gains, shifts, alphas, outgoing, self.entangled)
 
 
-class _Walk:
+class _LayerWalk:
     """From a network's inputs to its outputs."""
 
     def __init__(self) -> None:

@@ -16,16 +16,16 @@ from adalin.native._layer import (
 )
 from adalin.native._library import describe, isa, library, load
 from adalin.native._memory import aligned_zeros, padded
-from adalin.native._network import Conv, Data, GramState, Kind, Layer, Network
+from adalin.native._network import ActivationKind, Conv, Data, GramState, LinearLayer, Network
 from adalin.native._pass import Pass, PassKind
 
 __all__ = [
+    "ActivationKind",
     "Conv",
     "Data",
     "Function",
     "GramState",
-    "Kind",
-    "Layer",
+    "LinearLayer",
     "Network",
     "Outcome",
     "Pass",

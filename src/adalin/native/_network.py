@@ -16,7 +16,7 @@ from adalin.native._pass import Pass
 _pointer, _integer, _double = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 
 
-class Kind(IntEnum):
+class ActivationKind(IntEnum):
     """What follows a linear layer, in the order of `network.h`."""
 
     OUTPUT = 0
@@ -29,8 +29,8 @@ class Kind(IntEnum):
     """An activation that Python computes between the products."""
 
 
-class Layer(ctypes.Structure):
-    """`Layer` of `network.h`: a linear layer, a norm if there is one, an activation."""
+class LinearLayer(ctypes.Structure):
+    """`LinearLayer` of `network.h`: a linear layer, a norm if there is one, an activation."""
 
     _fields_ = (
         *((name, _integer) for name in ("inputs", "outputs", "width", "weight", "bias", "gain", "shift", "alpha")),
@@ -73,7 +73,7 @@ class Conv(ctypes.Structure):
 
     _fields_ = (
         *((name, _integer) for name in ("height", "width", "channels", "kernel")),
-        ("units", Layer),
+        ("units", LinearLayer),
         *((name, _integer) for name in ("output", "winner", "place", "grad", "sums", "turned", "alphas")),
     )
 
@@ -81,13 +81,13 @@ class Conv(ctypes.Structure):
     width: int
     channels: int
     kernel: int
-    units: Layer
+    units: LinearLayer
 
 
 class _Network(ctypes.Structure):
     _fields_ = (
         ("depth", _integer),
-        ("layers", ctypes.POINTER(Layer)),
+        ("layers", ctypes.POINTER(LinearLayer)),
         *((name, _pointer) for name in ("weights", "others", "weight_grads", "other_grads")),
         *((name, _integer) for name in ("weight_count", "other_count")),
         ("workspace", _pointer),
@@ -150,7 +150,7 @@ class Network:
     def __init__(
         self,
         convs: Sequence[Conv],
-        layers: Sequence[Layer],
+        layers: Sequence[LinearLayer],
         values: Sequence[Tensor],
         grads: Sequence[Tensor],
         kernels: ctypes.CDLL | None,
@@ -158,7 +158,7 @@ class Network:
         found = kernels or library()
         assert found is not None, "the caller looks first"
         self.kernels, self.dtype = found, real_type(found)
-        self.layers = (Layer * len(layers))(*layers)
+        self.layers = (LinearLayer * len(layers))(*layers)
         self.convs = (Conv * len(convs))(*convs)
         self._kept = [*values, *grads]
         addresses = [address_of(tensor, "a bank", self.dtype, tensor.numel(), ALIGNMENT) for tensor in self._kept]

@@ -43,13 +43,13 @@ class Pass:
     """One step of an optimiser over flat tensors, whose lengths are multiples of 16. Called, it makes it."""
 
     kind: PassKind
-    """Which optimiser."""
+    """Optimiser of the pass."""
     values: Sequence[Tensor]
-    """What it moves."""
+    """Parameters that it moves."""
     grads: Sequence[Tensor]
     """Their gradients."""
     are_weights: Sequence[bool]
-    """Which of them are shrunk and decayed."""
+    """Flags of the parameters that are shrunk and decayed."""
     lr: float
     """Learning rate."""
     momentum: float = 0.0

@@ -25,7 +25,7 @@ class Comparison:
     dataset: Dataset | None = None
     """Data set of the runs; None if they need none."""
     engines: Mapping[str, str] = field(default_factory=dict)
-    """What computes the network of each method, for people; empty where all of a kind have the same."""
+    """Names, for people, of what computes the network of each method; empty where all of a kind have the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
