@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from adalin import __version__ as adalin_version
+from adalin import native
 from adalin.runs import RunFolder, kinds
 from command_lines import vary
 from tiny_runs import data_of, loaded
@@ -151,8 +152,8 @@ def test_bad_arguments_get_one_line(adalin, arguments, message):
     assert not Path("runs").exists()
 
 
-def test_version_is_printed(adalin):
-    assert adalin("--version")[:2] == (0, f"adalin {adalin_version}\n")
+def test_version_and_kernels_are_printed(adalin):
+    assert adalin("--version")[:2] == (0, f"adalin {adalin_version}, {native.describe()}\n")
 
 
 def test_out_that_is_a_file_is_refused_with_the_right_advice(adalin):
