@@ -38,9 +38,10 @@ def epoch(form: str, images: Any, *, batch: int, optimizer: str) -> Callable[[],
         carried, correct = jax.lax.scan(lambda so_far, rows: step(so_far, rows, own_labels), carried, batches)
         return carried, correct.sum()
 
-    one_after_the_other = form == "lax.map over 8"
-    all_runs = partial(jax.lax.map, lambda own: train(*own)) if one_after_the_other else jax.vmap(train)
-    program = jax.jit((lambda *own: all_runs(own)) if one_after_the_other else all_runs, donate_argnums=0)
+    def one_after_the_other(*own: Any) -> Any:
+        return jax.lax.map(lambda each: train(*each), own)
+
+    program = jax.jit(one_after_the_other if form == "lax.map over 8" else jax.vmap(train), donate_argnums=0)
     parameters = jax.vmap(partial(_parameters, images.shape[1]))(jax.random.split(jax.random.key(0), runs))
     carried, rng = (parameters, jax.vmap(moves.init)(parameters)), np.random.default_rng(0)
 

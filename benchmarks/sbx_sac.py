@@ -35,9 +35,12 @@ def updates(observations: int, actions: int, count: int) -> Callable[[], object]
     """So many updates in one call, each with its own part of the same transitions; the actor learns in each."""
     agent = sbx.SAC("MlpPolicy", Spaces(observations, actions), **SETTINGS)
     rng = np.random.default_rng(0)
-    shapes = ((count * BATCH, width) for width in (observations, actions, observations))
+    widths = (observations, actions, observations)
+    seen, acted, followed = (rng.standard_normal((count * BATCH, width)).astype(np.float32) for width in widths)
     data = ReplayBufferSamplesNp(
-        *(rng.standard_normal(shape).astype(np.float32) for shape in shapes),
+        seen,
+        acted,
+        followed,
         dones=np.zeros(count * BATCH, np.float32),
         rewards=rng.standard_normal(count * BATCH).astype(np.float32),
         discounts=np.full(count * BATCH, agent.gamma, np.float32),

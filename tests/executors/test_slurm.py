@@ -142,7 +142,7 @@ def test_jobs_of_a_command_that_was_killed_are_cancelled_by_the_next(tmp_path):
     work = make_work(tmp_path)
     lost = Submission.start(work, "slurm", 0)
     job = command("sbatch", "--parsable", "--hold", "--output=/dev/null", "--wrap=sleep 1").strip()
-    lost.jobs["job-1"] = {"id": job, "runs": [str(work.runs[0].folder)]}
+    lost.jobs["job-1"] = {"id": job, "runs": [str(work.runs[0].folder)], "log": str(tmp_path / "log")}
     lost.write()
     with engine().connect(work):
         assert command("squeue", "--noheader") != ""  # it may still live
