@@ -11,18 +11,16 @@ if TYPE_CHECKING:
     from adalin.nn import (
         ActivationEntry,
         AdaLin,
-        Conversion,
         CReLU,
         DeepFourier,
         Interpolation,
-        Site,
         activations,
         bases,
-        convert,
         make_activation,
         param_groups,
         register_activation,
     )
+    from adalin.surgery import Conversion, ConvertedSite, convert
 
 __version__ = "0.1.0.dev0"
 
@@ -31,9 +29,9 @@ __all__ = [
     "AdaLin",
     "CReLU",
     "Conversion",
+    "ConvertedSite",
     "DeepFourier",
     "Interpolation",
-    "Site",
     "activations",
     "bases",
     "convert",
@@ -43,11 +41,14 @@ __all__ = [
     "run",
 ]
 
+_ROOMS = {"run": "executors", "convert": "surgery", "Conversion": "surgery", "ConvertedSite": "surgery"}
+"""Where names come from that are not of `adalin.nn`."""
+
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module("adalin.executors" if name == "run" else "adalin.nn"), name)
+    value = getattr(import_module(f"adalin.{_ROOMS.get(name, 'nn')}"), name)
     globals()[name] = value
     return value
 

@@ -9,7 +9,7 @@ from torch import nn
 
 import metrics_oracle
 from adalin import AdaLin
-from adalin.metrics import Probe, measure
+from adalin.metrics import NetworkOnData, effective_rank_of, measure
 from adalin.metrics._rank import srank_of
 from metrics_oracle import Oracle
 
@@ -18,119 +18,124 @@ from metrics_oracle import Oracle
 def pair(request):
     network, activation = request.param
     model, inputs, labels = getattr(metrics_oracle, network)(activation)
-    return Probe(model, inputs, labels, chunk=7), Oracle(activation, model, inputs, labels)
+    return NetworkOnData(model, inputs, labels, chunk=7), Oracle(activation, model, inputs, labels)
 
 
 def relu_net(weight, inputs):
     """One hidden ReLU layer with that weight and no bias."""
     model = nn.Sequential(nn.Linear(*weight.T.shape, bias=False), nn.ReLU(), nn.Linear(len(weight), 2))
     model[0].weight.data = weight
-    return Probe(model, inputs, torch.zeros(len(inputs), dtype=torch.long))
+    return NetworkOnData(model, inputs, torch.zeros(len(inputs), dtype=torch.long))
 
 
-def one(probe, name):
-    return measure(probe, [name])[name]
+def one(network, name):
+    return measure(network, [name])[name]
 
 
 def test_loss_and_accuracy(pair):
-    probe, oracle = pair
+    network, oracle = pair
     correct = [int(np.argmax(z)) == int(y) for z, y in zip(oracle.run()[1], oracle.labels, strict=True)]
-    assert one(probe, "loss") == pytest.approx(oracle.loss)
-    assert one(probe, "train_accuracy") == pytest.approx(sum(correct) / 30)
+    assert one(network, "loss") == pytest.approx(oracle.loss)
+    assert one(network, "train_accuracy") == pytest.approx(sum(correct) / 30)
 
 
 def test_test_accuracy_is_that_of_the_test_set(pair):
-    probe, oracle = pair
-    assert one(probe, "test_accuracy") is None
+    network, oracle = pair
+    assert one(network, "test_accuracy") is None
     right = torch.as_tensor(oracle.run()[1].argmax(1))
     wrong = torch.where(torch.arange(30) < 12, (right + 1) % 3, right)
-    again = Probe(probe.model, torch.zeros_like(probe.inputs), probe.labels, test=(probe.inputs, wrong), chunk=7)
+    again = NetworkOnData(
+        network.model, torch.zeros_like(network.inputs), network.labels, test=(network.inputs, wrong), chunk=7
+    )
     assert one(again, "test_accuracy") == pytest.approx(18 / 30)
 
 
 def test_seen_test_accuracy_is_that_of_classes_in_the_training_data(pair):
-    probe, oracle = pair
-    assert one(probe, "seen_test_accuracy") is None
+    network, oracle = pair
+    assert one(network, "seen_test_accuracy") is None
     answers, labels = torch.as_tensor(oracle.run()[1].argmax(1)), torch.arange(30) % 3
-    test, seen = (probe.inputs, labels), labels != 1
-    again = Probe(probe.model, probe.inputs[:2], torch.tensor([2, 0]), test=test, chunk=7)
+    test, seen = (network.inputs, labels), labels != 1
+    again = NetworkOnData(network.model, network.inputs[:2], torch.tensor([2, 0]), test=test, chunk=7)
     among_seen = torch.as_tensor(oracle.run()[1])[:, [0, 2]].argmax(1) * 2
     assert one(again, "seen_test_accuracy") == pytest.approx((among_seen == labels)[seen].double().mean().item())
     assert one(again, "test_accuracy") == pytest.approx((answers == labels).double().mean().item())
-    everything = Probe(probe.model, probe.inputs[:3], torch.tensor([0, 1, 2]), test=test)
+    everything = NetworkOnData(network.model, network.inputs[:3], torch.tensor([0, 1, 2]), test=test)
     assert one(everything, "seen_test_accuracy") == one(everything, "test_accuracy")
 
 
 def test_online_accuracy_is_what_training_counted(pair):
-    probe, _ = pair
-    assert one(probe, "online_accuracy") is None
-    assert one(Probe(probe.model, probe.inputs, probe.labels, online_accuracy=0.625), "online_accuracy") == 0.625
+    network, _ = pair
+    assert one(network, "online_accuracy") is None
+    assert (
+        one(NetworkOnData(network.model, network.inputs, network.labels, online_accuracy=0.625), "online_accuracy")
+        == 0.625
+    )
 
 
 def test_sign_entropy(pair):
-    probe, oracle = pair
+    network, oracle = pair
     entropies = []
     for before, _, _ in oracle.hidden:
         for neuron in before:
             p = sum(float(v) > 0 for v in neuron) / len(neuron)
             entropies.append(-sum(q * math.log2(q) for q in (p, 1 - p) if q > 0))
-    assert one(probe, "sign_entropy") == pytest.approx(sum(entropies) / len(entropies))
+    assert one(network, "sign_entropy") == pytest.approx(sum(entropies) / len(entropies))
 
 
 def test_dormant(pair):
-    probe, oracle = pair
+    network, oracle = pair
     with torch.no_grad():
-        probe.model[0].weight[0] *= 1e-3  # a quiet unit
-        probe.model[0].bias[0] = 0
+        network.model[0].weight[0] *= 1e-3  # a quiet unit
+        network.model[0].bias[0] = 0
     oracle.__post_init__()
     dormant, units = 0, 0
     for _, _, outputs in oracle.hidden:
         means = [float(np.mean(np.abs(unit))) for unit in outputs]
         dormant += sum(mean / (sum(means) / len(means)) <= 0.025 for mean in means)
         units += len(means)
-    assert one(probe, "dormant") == pytest.approx(dormant / units)
+    assert one(network, "dormant") == pytest.approx(dormant / units)
     assert dormant >= (1 if oracle.name != "fourier" else 0)  # cos of next to nothing is 1
 
 
 def test_saturation(pair):
-    probe, oracle = pair
+    network, oracle = pair
     if oracle.hidden[0][1] is None:
-        assert one(probe, "saturation") is None
-        assert all(layer.saturation is None for layer in probe.layers)
+        assert one(network, "saturation") is None
+        assert all(layer.saturation is None for layer in network.layers)
     else:
-        for layer, (_, gate, _) in zip(one(probe, "saturation"), oracle.hidden, strict=True):
+        for layer, (_, gate, _) in zip(one(network, "saturation"), oracle.hidden, strict=True):
             assert layer == pytest.approx(gate.mean(1).tolist(), rel=1e-6, abs=1e-7)
 
 
 def test_alpha(pair):
-    probe, oracle = pair
+    network, oracle = pair
     alphas = [values.tolist() for name, values in oracle.parameters.items() if name.endswith("alpha")]
     if alphas:
-        assert [pytest.approx(layer, rel=1e-6) for layer in alphas] == one(probe, "alpha")
+        assert [pytest.approx(layer, rel=1e-6) for layer in alphas] == one(network, "alpha")
     else:
-        assert one(probe, "alpha") is None
+        assert one(network, "alpha") is None
 
 
 def test_srank(pair):
-    probe, oracle = pair
-    assert one(probe, "srank") == srank_by_svd(oracle.features.reshape(30, -1))
+    network, oracle = pair
+    assert one(network, "srank") == srank_by_svd(oracle.features.reshape(30, -1))
 
 
 def test_weight_srank(pair):
-    probe, oracle = pair
+    network, oracle = pair
     matrices = [w.reshape(len(w), -1) for name, w in oracle.parameters.items() if name.endswith("weight")]
-    assert one(probe, "weight_srank") == [srank_by_svd(matrix) for matrix in matrices]
+    assert one(network, "weight_srank") == [srank_by_svd(matrix) for matrix in matrices]
 
 
 def test_weight_norms_leave_alpha_out(pair):
-    probe, oracle = pair
+    network, oracle = pair
     squares = {}
     for name, values in oracle.parameters.items():
         if not name.endswith("alpha"):
             layer = name.split(".")[0]
             squares[layer] = squares.get(layer, 0.0) + sum(float(v) ** 2 for v in values.flat)
-    assert one(probe, "layer_weight_norm") == {layer: pytest.approx(math.sqrt(s)) for layer, s in squares.items()}
-    assert one(probe, "weight_norm") == pytest.approx(math.sqrt(sum(squares.values())))
+    assert one(network, "layer_weight_norm") == {layer: pytest.approx(math.sqrt(s)) for layer, s in squares.items()}
+    assert one(network, "weight_norm") == pytest.approx(math.sqrt(sum(squares.values())))
 
 
 # With the others the gate moves with x, and differences do not see its stop-gradient.
@@ -138,13 +143,13 @@ def test_weight_norms_leave_alpha_out(pair):
 @pytest.mark.parametrize("network", ["mlp", "cnn"])
 def test_gradient_and_its_norm(network, activation):
     model, inputs, labels = getattr(metrics_oracle, network)(activation)
-    probe, oracle = Probe(model, inputs, labels, chunk=7), Oracle(activation, model, inputs, labels)
+    network, oracle = NetworkOnData(model, inputs, labels, chunk=7), Oracle(activation, model, inputs, labels)
     expected = oracle.gradient()
-    assert list(probe.gradient) == list(expected)
-    for name, gradient in probe.gradient.items():
+    assert list(network.gradient) == list(expected)
+    for name, gradient in network.gradient.items():
         np.testing.assert_allclose(gradient.numpy(), expected[name], atol=1e-8)
     squares = sum(float((gradient**2).sum()) for gradient in expected.values())
-    assert one(probe, "gradient_norm") == pytest.approx(math.sqrt(squares), rel=1e-6)
+    assert one(network, "gradient_norm") == pytest.approx(math.sqrt(squares), rel=1e-6)
 
 
 def srank_by_svd(matrix):
@@ -160,9 +165,9 @@ def test_sign_entropy_is_0_for_units_with_one_sign_and_1_for_half_and_half():
 
 
 def test_a_dead_layer_is_all_dormant_saturated_and_of_rank_0():
-    probe = relu_net(-torch.rand(8, 4), torch.rand(20, 4))
+    network = relu_net(-torch.rand(8, 4), torch.rand(20, 4))
     names = ["dormant", "saturation", "srank", "sign_entropy"]
-    assert measure(probe, names) == {"sign_entropy": 0, "srank": 0, "dormant": 1, "saturation": [[1.0] * 8]}
+    assert measure(network, names) == {"sign_entropy": 0, "srank": 0, "dormant": 1, "saturation": [[1.0] * 8]}
 
 
 def test_features_that_are_multiples_of_one_vector_have_rank_1():
@@ -180,9 +185,9 @@ def test_srank_counts_99_of_100_equal_singular_values(scale):
 
 
 def test_srank_of_fewer_data_than_features():
-    probe = relu_net(torch.rand(50, 20), torch.rand(6, 20))
-    assert one(probe, "srank") == srank_by_svd(probe.features.double().numpy())
-    assert probe.features.shape == (6, 50)
+    network = relu_net(torch.rand(50, 20), torch.rand(6, 20))
+    assert one(network, "srank") == srank_by_svd(network.features.double().numpy())
+    assert network.features.shape == (6, 50)
 
 
 def test_one_alpha_per_layer_and_one_that_the_network_shares():
@@ -192,8 +197,8 @@ def test_one_alpha_per_layer_and_one_that_the_network_shares():
 
     data = torch.randn(10, 4), torch.zeros(10).long()
     a, b = nn.Parameter(torch.tensor([0.25])), nn.Parameter(torch.tensor([-0.5]))
-    assert one(Probe(network(a, b), *data), "alpha") == [[0.25], [-0.5]]
-    shared = Probe(network(a, a), *data)
+    assert one(NetworkOnData(network(a, b), *data), "alpha") == [[0.25], [-0.5]]
+    shared = NetworkOnData(network(a, a), *data)
     assert one(shared, "alpha") == [[0.25]]
     unchanged = one(shared, "weight_norm")
     a.data += 100
@@ -207,7 +212,7 @@ def test_a_network_that_has_diverged_gives_none_and_no_error(broken, activation)
     with torch.no_grad():
         model[0].weight[0, 0] = broken
         model[2].weight[0, 0] = broken
-    row = measure(Probe(model, inputs, labels))
+    row = measure(NetworkOnData(model, inputs, labels))
     assert row["weight_norm"] is None
     assert row["weight_srank"][0] is None
     if activation != "tanh" or math.isnan(broken):  # tanh bounds an infinite pre-activation
@@ -219,8 +224,18 @@ def test_a_network_that_has_diverged_gives_none_and_no_error(broken, activation)
 
 
 def test_a_network_without_hidden_activations_has_no_metrics_of_them():
-    row = measure(Probe(nn.Linear(4, 2), torch.randn(9, 4), torch.zeros(9).long()))
+    row = measure(NetworkOnData(nn.Linear(4, 2), torch.randn(9, 4), torch.zeros(9).long()))
     for name in ("sign_entropy", "srank", "dormant", "alpha", "saturation"):
         assert row[name] is None
     assert len(row["weight_srank"]) == 1
     assert list(row["layer_weight_norm"]) == [""]
+
+
+def test_the_effective_rank_is_the_exponential_of_the_singular_values_entropy():
+    matrix = torch.randn(20, 6)
+    sigma = torch.linalg.svdvals(matrix.double())
+    p = sigma / sigma.sum()
+    assert effective_rank_of(matrix) == pytest.approx(math.exp(-(p * p.log()).sum()))
+    assert effective_rank_of(torch.eye(5)) == pytest.approx(5)
+    assert effective_rank_of(torch.zeros(3, 4)) == 0
+    assert math.isnan(effective_rank_of(torch.full((2, 2), math.inf)))

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from adalin.methods import Method, methods
-from adalin.metrics import Probe
+from adalin.metrics import NetworkOnData
 from adalin.models import INITS, make_model, models, resnet18
 
 METHODS = list(methods())
@@ -164,7 +164,7 @@ def test_a_step_of_every_method_reaches_every_parameter(method: str) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_metrics_see_the_seventeen_activations_and_nothing_else(method: str) -> None:
-    assert [layer.name for layer in Probe(make(method), images()).layers] == SITES
+    assert [layer.name for layer in NetworkOnData(make(method), images()).layers] == SITES
 
 
 def test_adalin_with_alpha_zero_is_the_plain_network_to_the_bit() -> None:

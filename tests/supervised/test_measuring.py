@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import torch
 
-from adalin.metrics import Probe, register_metric
+from adalin.metrics import NetworkOnData, register_metric
 from registries import forget_all, forget_later
 from tiny_runs import define, train
 
 
-def draw(probe: Probe) -> float:
+def draw(network: NetworkOnData) -> float:
     """A metric that draws from every random state there is and looks at everything."""
     np.random.rand(3)
-    probe.model(probe.inputs[:3])
-    return torch.rand(7).sum().item() + torch.randn(5).sum().item() + probe.loss
+    network.model(network.inputs[:3])
+    return torch.rand(7).sum().item() + torch.randn(5).sum().item() + network.loss
 
 
 @pytest.mark.parametrize("benchmark", ["random-label-mnist", "permuted-mnist", "class-split-cifar100"])

@@ -9,9 +9,9 @@ import numpy as np
 from torch import Tensor
 
 from adalin._registry import Registry, check_entry
-from adalin.metrics._probe import NEEDS, Probe
+from adalin.metrics._network_on_data import NEEDS, NetworkOnData
 
-Compute = Callable[[Probe], Any]
+Compute = Callable[[NetworkOnData], Any]
 """A number, or lists or dicts of numbers, or a tensor or array in place of either; None if it does not apply."""
 _Function = TypeVar("_Function", bound=Compute)
 
@@ -30,9 +30,9 @@ class Metric:
     paper: str
     """Paper that it comes from."""
     needs: frozenset[str]
-    """Parts of a probe that it looks at, from `NEEDS`."""
+    """Parts of the network and its data that it looks at, from `NEEDS`."""
     compute: Compute
-    """Function of a probe that gives the value."""
+    """Function of a network and its data that gives the value."""
     accuracy: bool = False
     """Whether it is a share of right answers, from 0 to 1, of which a run that diverged has 0 from there on."""
 
@@ -45,7 +45,7 @@ def register_metric(
 ) -> Callable[[_Function], _Function]:
     """Make a function a metric known by name, so that every task's row has it; a decorator.
 
-    `needs` says what of a probe it looks at, so that probes without it are measured without this metric; by default
+    `needs` says what it looks at, so that a network on data without that is measured without this metric; by default
     all there is. An `accuracy` is a share of right answers: a run that diverged counts with 0 from there on.
     """
 
@@ -71,23 +71,23 @@ def metrics() -> Mapping[str, Metric]:
     return METRICS.listing()
 
 
-def measure(probe: Probe, names: Iterable[str] | None = None) -> dict[str, Any]:
-    """The values of the metrics named, or of all that the probe can give, as plain JSON values in the registry's order.
+def measure(network: NetworkOnData, names: Iterable[str] | None = None) -> dict[str, Any]:
+    """The values of the metrics named, or of all that can be had, as plain JSON values in the registry's order.
 
     Tensors become numbers and lists with 7 significant digits, about float32's precision. What is not finite becomes
     None, as JSON has no NaN.
     """
     if names is None:
-        wanted = {name for name, entry in METRICS.listing().items() if entry.needs <= probe.gives}
+        wanted = {name for name, entry in METRICS.listing().items() if entry.needs <= network.gives}
     else:
         wanted = set(names)
     for name in sorted(wanted):
-        missing = METRICS.get(name).needs - probe.gives
+        missing = METRICS.get(name).needs - network.gives
         if missing:
-            raise ValueError(f"metric {name!r} needs {', '.join(sorted(missing))}, which this probe does not have")
+            raise ValueError(f"metric {name!r} needs {', '.join(sorted(missing))}, which are not known here")
     if any("gradient" in METRICS.get(name).needs for name in wanted):
-        probe.compute_gradient()
-    return {name: _plain(entry.compute(probe)) for name, entry in METRICS.listing().items() if name in wanted}
+        network.compute_gradient()
+    return {name: _plain(entry.compute(network)) for name, entry in METRICS.listing().items() if name in wanted}
 
 
 def _plain(value: Any) -> Any:

@@ -1,15 +1,14 @@
-"""Activations that keep networks plastic, and `convert`, which puts them into existing models."""
+"""Activations that keep networks plastic."""
 
 from adalin.nn._adalin import AdaLin
-from adalin.nn._bases import BASES, MODULES, Base, as_base, bases, make_base, module_base
+from adalin.nn._bases import BASES, FUNCTIONS, MODULES, Base, as_base, bases, make_base, module_base
 from adalin.nn._concatenated import Concatenated, CReLU, DeepFourier
-from adalin.nn._convert import Conversion, Site, convert
 from adalin.nn._fused import derivative_into, gate_into, is_prelu
-from adalin.nn._gates import GATES
+from adalin.nn._gates import GATES, Gate, as_gate
 from adalin.nn._interpolation import Interpolation
 from adalin.nn._native import native_form
 from adalin.nn._param_groups import param_groups, split_parameters
-from adalin.nn._per_neuron import PerNeuron
+from adalin.nn._per_neuron import Init, PerNeuron, check_init
 from adalin.nn._registry import (
     ACTIVATIONS,
     ActivationEntry,
@@ -23,6 +22,7 @@ from adalin.nn._registry import (
 __all__ = [
     "ACTIVATIONS",
     "BASES",
+    "FUNCTIONS",
     "GATES",
     "MODULES",
     "ActivationEntry",
@@ -30,17 +30,18 @@ __all__ = [
     "Base",
     "CReLU",
     "Concatenated",
-    "Conversion",
     "DeepFourier",
     "Fixed",
+    "Gate",
+    "Init",
     "Interpolation",
     "Option",
     "PerNeuron",
-    "Site",
     "activations",
     "as_base",
+    "as_gate",
     "bases",
-    "convert",
+    "check_init",
     "derivative_into",
     "gate_into",
     "is_prelu",

@@ -12,7 +12,7 @@ import torch
 
 from adalin._seeds import generator
 from adalin.engine import Engine, Net
-from adalin.metrics import Probe, measure
+from adalin.metrics import NetworkOnData, measure
 from adalin.rl._build import SACRun, buffer_bytes, environment_of, kept_transitions, make_networks
 from adalin.rl._environment import Environment
 from adalin.rl._replay import ReplayBuffer
@@ -35,7 +35,7 @@ from adalin.runs import (
 
 METRICS = ("dormant", "srank", "weight_norm", "sign_entropy", "alpha", "saturation")
 """Metrics of actor and critics; gradient norms come from the updates."""
-PROBE_TRANSITIONS = 1_024
+METRIC_TRANSITIONS = 1_024
 CHUNK = 50
 """Steps in the environment between looks at the clock, at signals and at losses."""
 
@@ -46,7 +46,7 @@ PROTOCOL = {
     "truncation": "an episode cut off by its time limit does not terminate: its last state has a value",
     "episodes": "each starts from a seed made of the run's seed and its number",
     "evaluation": "the deterministic policy, in episodes of their own",
-    "metrics": f"on at most {PROBE_TRANSITIONS} transitions, evenly spread over the buffer; of both critics, the mean",
+    "metrics": f"on at most {METRIC_TRANSITIONS} transitions, evenly spread over the buffer; of both critics, the mean",
 }
 
 
@@ -269,9 +269,9 @@ class AgentLoop:
         return sum(returns) / len(returns)
 
     def _measure(self) -> dict[str, Any]:
-        sac, pairs = self._agent.sac, self._agent.buffer.spread_pairs(PROBE_TRANSITIONS)
-        actor = measure(Probe(sac.actor.model, pairs[:, : self._environment.observations]), METRICS)
-        first, second = (measure(Probe(critic.model, pairs), METRICS) for critic in sac.critics)
+        sac, pairs = self._agent.sac, self._agent.buffer.spread_pairs(METRIC_TRANSITIONS)
+        actor = measure(NetworkOnData(sac.actor.model, pairs[:, : self._environment.observations]), METRICS)
+        first, second = (measure(NetworkOnData(critic.model, pairs), METRICS) for critic in sac.critics)
         row = {f"actor_{name}": value for name, value in actor.items()}
         return row | {f"critic_{name}": _both(first[name], second[name]) for name in METRICS}
 

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from adalin.engine import Learner, Learning, NativeNet, Steps, make_net, presets
-from adalin.metrics import Probe, measure
+from adalin.metrics import NetworkOnData, measure
 from adalin.runs import Checkpoint, Ended, Position, Progress, Row, RunFolder, Session, resume
 from adalin.streams import Task
 from adalin.supervised._build import StreamRun, Streams, make_network, optimizer_of, order_of, steps_in, task_of
 
-PROBE_IMAGES = 1_200
+METRIC_IMAGES = 1_200
 """Images of the training data that metrics are computed on, evenly spaced: all of them in the random-label benchmarks.
 With all 10,000 of Permuted MNIST measuring would take longer than training."""
 
@@ -106,11 +106,11 @@ class TrainingLoop:
         self._learner.end_task(self._step)
         net, images = self._learner.net, len(data.inputs)
         inputs, labels = data.inputs, data.labels
-        if images > PROBE_IMAGES:
-            chosen = torch.linspace(0, images - 1, PROBE_IMAGES).long()
+        if images > METRIC_IMAGES:
+            chosen = torch.linspace(0, images - 1, METRIC_IMAGES).long()
             inputs, labels = inputs.index_select(0, chosen), labels.index_select(0, chosen)
         device = next(net.model.parameters()).device
-        probe = Probe(
+        network = NetworkOnData(
             net.model,
             data.floats(inputs).to(device),
             labels.to(device),
@@ -119,7 +119,7 @@ class TrainingLoop:
             scale=data.floats,
             predict=net.predict if net.engine == NativeNet.engine else None,
         )
-        row = {"task": self._task, **measure(probe)}
+        row = {"task": self._task, **measure(network)}
         self._folder.append_row(row)
         self._task, self._step, self._accuracy_sum = self._task + 1, 0, 0.0
         self._session.emit(Row(self._run, row))

@@ -10,7 +10,7 @@ from adalin.engine import Engine, Preset, presets
 from adalin.optim import SGD, Optimizer
 from adalin.runs import made_with
 from adalin.supervised._build import StreamRun, optimizer_of
-from adalin.supervised._loop import PROBE_IMAGES
+from adalin.supervised._loop import METRIC_IMAGES
 
 PROTOCOL = {
     "online accuracy": "of each batch before its update, mean over the task's batches",
@@ -24,7 +24,7 @@ PROTOCOL = {
     "gelu": "L = 1.128904..., the exact supremum (the paper: 1.12)",
     "sign entropy": "bits, of P(pre-activation > 0) per neuron, mean over neurons",
     "srank": "singular values of the last hidden layer's features up to 99 % of their sum",
-    "metrics": f"on at most {PROBE_IMAGES} images of the task's training data, evenly spaced",
+    "metrics": f"on at most {METRIC_IMAGES} images of the task's training data, evenly spaced",
     "test accuracy": "on all test images of the task",
 }
 """Every choice that the paper leaves open, and what is done here; it becomes part of each run's manifest."""

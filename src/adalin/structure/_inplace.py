@@ -10,8 +10,8 @@ import torch
 from torch import fx, nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from adalin.nn._convert._activations import of_module, of_node
-from adalin.nn._convert._network import TRANSFORMER_LAYERS, Call, Network, Owner
+from adalin.structure._activations import activation_of, activation_of_node
+from adalin.structure._owners import TRANSFORMER_LAYERS, Owner, Site, Structure
 
 MAY_RETURN_THEIR_INPUT = (nn.Identity, nn.Flatten, nn.Unflatten, _DropoutNd, torch.jit.ScriptModule)
 RETURN_TUPLES = (nn.RNNBase, nn.LSTMCell, nn.MultiheadAttention)  # of tensors that share no memory
@@ -33,27 +33,27 @@ def later_users(value: fx.Node, node: fx.Node) -> list[fx.Node]:
     return [user for user in value.users if order[user] > order[node]]
 
 
-def is_aliased(call: Call) -> bool:
+def is_aliased(site: Site) -> bool:
     """Whether the input of an in-place activation is used again in the same graph."""
-    return call.activation.inplace and any(later_users(node.all_input_nodes[0], node) for node in call.nodes)
+    return site.activation.inplace and any(later_users(node.all_input_nodes[0], node) for node in site.nodes)
 
 
-def escapes(network: Network, call: Call) -> bool:
+def escapes(structure: Structure, site: Site) -> bool:
     """Whether an in-place activation may overwrite a tensor that is read under another name, or by a caller."""
-    if not call.activation.inplace:
+    if not site.activation.inplace:
         return False
-    if not call.nodes:
+    if not site.nodes:
         return True
-    memory = _Memory(network)
-    return any(memory.is_seen_elsewhere(call.owner, node.all_input_nodes[0], node, set()) for node in call.nodes)
+    memory = _Memory(structure)
+    return any(memory.is_seen_elsewhere(site.owner, node.all_input_nodes[0], node, set()) for node in site.nodes)
 
 
 class _Memory:
     """Which values may be the same tensor, or views of it."""
 
-    def __init__(self, network: Network) -> None:
-        self.network = network
-        self.owners = {owner.module: owner for owner in network.owners}
+    def __init__(self, structure: Structure) -> None:
+        self.structure = structure
+        self.owners = {owner.module: owner for owner in structure.owners}
 
     def is_seen_elsewhere(self, owner: Owner, value: fx.Node, node: fx.Node, seen: set[fx.Node]) -> bool:
         """Whether the tensor that a node overwrites is read later, other than as `value` in the same graph."""
@@ -61,9 +61,9 @@ class _Memory:
         if any(alias.op == "get_attr" or (alias is not value and later_users(alias, node)) for alias in aliases):
             return True
         placeholders = [alias for alias in aliases if alias.op == "placeholder" and alias not in seen]
-        if not placeholders or owner.module is self.network.model:
+        if not placeholders or owner.module is self.structure.model:
             return False
-        callers = self.network.callers.get(owner.module, [])
+        callers = self.structure.callers.get(owner.module, [])
         return not callers or any(
             later_users(argument, call) or self.is_seen_elsewhere(caller, argument, call, seen | {placeholder})
             for placeholder in placeholders
@@ -90,7 +90,7 @@ class _Memory:
         if first and first[0].op == "call_module" and isinstance(owner.called(first[0]), RETURN_TUPLES):
             return []
         name = str(node.target if node.op == "call_method" else getattr(node.target, "__name__", ""))
-        activation = of_node(node)
+        activation = activation_of_node(node)
         works_in_place = (name.endswith("_") and not name.endswith("__")) or (activation and activation.inplace)
         is_view = name in VIEWS or (node.target is getattr and node.args[1] in VIEW_ATTRIBUTES)
         return first if works_in_place or is_view else []
@@ -98,7 +98,7 @@ class _Memory:
     def _may_return_its_input(self, module: nn.Module) -> bool:
         owner = self.owners.get(module)
         if owner is None or isinstance(module, TRANSFORMER_LAYERS):  # torch's or ours
-            activation = of_module(module)
+            activation = activation_of(module)
             return isinstance(module, MAY_RETURN_THEIR_INPUT) or (activation is not None and activation.inplace)
         outputs = [output for variant in owner.variants for output in variant.graph.find_nodes(op="output")]
         returned = [value for output in outputs for value in output.all_input_nodes]

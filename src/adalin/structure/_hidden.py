@@ -3,22 +3,22 @@
 from torch import Tensor, fx
 from torch.nn.parameter import is_lazy
 
-from adalin.nn._convert._inplace import later_users
-from adalin.nn._convert._network import TRANSFORMER_LAYERS, Call, Network, Owner
+from adalin.structure._inplace import later_users
+from adalin.structure._owners import TRANSFORMER_LAYERS, Owner, Site, Structure
 
 
-def is_hidden(network: Network, call: Call) -> bool:
-    """Whether weights come after the call on the way to the model's output."""
-    if type(call.owner.module) in TRANSFORMER_LAYERS:
+def is_hidden(structure: Structure, site: Site) -> bool:
+    """Whether weights come after the site on the way to the model's output."""
+    if type(site.owner.module) in TRANSFORMER_LAYERS:
         return True
-    if call.nodes:
-        inplace = call.activation.inplace
-        starts = ([n, *(later_users(n.all_input_nodes[0], n) if inplace else [])] for n in call.nodes)
-        return any(_weights_follow(network, call.owner, nodes, set()) for nodes in starts)
-    return _weights_registered_after(call.owner, call.attribute) or _owner_is_hidden(network, call.owner, set())
+    if site.nodes:
+        inplace = site.activation.inplace
+        starts = ([n, *(later_users(n.all_input_nodes[0], n) if inplace else [])] for n in site.nodes)
+        return any(_weights_follow(structure, site.owner, nodes, set()) for nodes in starts)
+    return _weights_registered_after(site.owner, site.attribute) or _owner_is_hidden(structure, site.owner, set())
 
 
-def _weights_follow(network: Network, owner: Owner, starts: list[fx.Node], seen: set[Owner]) -> bool:
+def _weights_follow(structure: Structure, owner: Owner, starts: list[fx.Node], seen: set[Owner]) -> bool:
     pending, visited = list(starts), set(starts)
     while pending:
         new = set(pending.pop().users) - visited
@@ -26,19 +26,19 @@ def _weights_follow(network: Network, owner: Owner, starts: list[fx.Node], seen:
         pending += new
     if any(_has_weights(owner, node) for node in visited - set(starts[:1])):
         return True
-    return any(node.op == "output" for node in visited) and _owner_is_hidden(network, owner, seen)
+    return any(node.op == "output" for node in visited) and _owner_is_hidden(structure, owner, seen)
 
 
-def _owner_is_hidden(network: Network, owner: Owner, seen: set[Owner]) -> bool:
+def _owner_is_hidden(structure: Structure, owner: Owner, seen: set[Owner]) -> bool:
     if owner in seen:
         return False
     seen = seen | {owner}
-    if callers := network.callers.get(owner.module):
-        return any(_weights_follow(network, caller, [node], seen) for caller, node in callers)
-    for other in network.owners:  # a caller that cannot be traced: weights registered later count as coming later
+    if callers := structure.callers.get(owner.module):
+        return any(_weights_follow(structure, caller, [node], seen) for caller, node in callers)
+    for other in structure.owners:  # a caller that cannot be traced: weights registered later count as coming later
         if not other.variants and other is not owner and _is_inside(owner.path, other.path):
             inside = owner.path.removeprefix(other.path).lstrip(".")
-            if _weights_registered_after(other, inside) or _owner_is_hidden(network, other, seen):
+            if _weights_registered_after(other, inside) or _owner_is_hidden(structure, other, seen):
                 return True
     return False
 

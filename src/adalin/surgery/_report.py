@@ -6,7 +6,7 @@ from torch import nn
 
 
 @dataclass(frozen=True)
-class Site:
+class ConvertedSite:
     """One AdaLin layer that `convert` put in place of an activation."""
 
     name: str
@@ -27,7 +27,7 @@ class Conversion:
 
     model: nn.Module
     """The converted model."""
-    sites: tuple[Site, ...]
+    sites: tuple[ConvertedSite, ...]
     """Layers that were put in, in the order of the model."""
     skipped: tuple[tuple[str, str], ...]
     """Name and reason of every activation that was left alone."""

@@ -39,9 +39,11 @@ class Variant:
     """The graph of a forward in one mode and for one form of its arguments."""
 
     training: bool
+    """Mode of the module: train or eval."""
     fixed: Mapping[str, Any]
     """Arguments with the constant they were traced with; all others were stand-ins."""
     graph: fx.Graph
+    """Graph of the module's own forward, with its children as calls."""
 
 
 def trace(module: nn.Module) -> list[Variant]:
@@ -91,7 +93,6 @@ def parameters_of(module: nn.Module) -> list[inspect.Parameter]:
 def names_in(module: nn.Module) -> set[str]:
     """What a module's forward names, under any alias, and what its helpers name: methods and functions of its file."""
     classes = [cls for cls in type(module).__mro__ if cls not in nn.Module.__mro__]
-    install_module = f"{__package__}._install"  # where forwards come from that have been rewritten before
     names: set[str] = set()
     seen: set[CodeType] = set()
     pending: list[Any] = [inspect.unwrap(type(module).forward)]
@@ -108,8 +109,7 @@ def names_in(module: nn.Module) -> set[str]:
             members = (vars(cls).get(name) for name in code.co_names for cls in classes)
             pending += [inspect.unwrap(member) for member in members if callable(member)]
             found = [function.__globals__.get(name) for name in code.co_names]
-            if function.__module__ != install_module:
-                pending += [one for one in found if inspect.isfunction(one) and one.__module__ == function.__module__]
+            pending += [one for one in found if inspect.isfunction(one) and one.__module__ == function.__module__]
             names |= {*code.co_names, *(str(getattr(one, "__name__", "")) for one in found if callable(one))}
     return names
 

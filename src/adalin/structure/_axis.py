@@ -15,8 +15,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from adalin.nn._bases import FUNCTIONS
-from adalin.nn._convert._network import TRANSFORMER_LAYERS, Call, Network, Owner
+from adalin.nn import FUNCTIONS
+from adalin.structure._owners import TRANSFORMER_LAYERS, Owner, Site, Structure
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,11 @@ class Axis:
     """Where the neurons are and how many. None stands for not known: the first forward decides."""
 
     dim: int | None = None
+    """Axis of the neurons, counted from the end."""
     width: int | None = None
+    """Number of neurons."""
     module: nn.Module | None = None
-    """The layer that says so."""
+    """Layer that says so."""
 
 
 KEEPING_FILES = {
@@ -54,14 +56,14 @@ NORMS = (_BatchNorm, _InstanceNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 """Layers with as many neurons at the input as at the output."""
 
 
-def axis_of(network: Network, call: Call) -> Axis:
-    """The axis at a call, by walking back through the graphs to the nearest layer that knows."""
-    if type(call.owner.module) in TRANSFORMER_LAYERS:
-        return _layer_axis(call.owner.module.get_submodule("linear1")) or Axis()
-    if not call.nodes:
+def axis_of(structure: Structure, site: Site) -> Axis:
+    """The axis at a site, by walking back through the graphs to the nearest layer that knows."""
+    if type(site.owner.module) in TRANSFORMER_LAYERS:
+        return _layer_axis(site.owner.module.get_submodule("linear1")) or Axis()
+    if not site.nodes:
         return Axis()
-    walk = _Walk(network)
-    found = {walk.back(call.owner, node.all_input_nodes[0]) or Axis() for node in call.nodes}
+    walk = _Walk(structure)
+    found = {walk.back(site.owner, node.all_input_nodes[0]) or Axis() for node in site.nodes}
     return found.pop() if len(found) == 1 else Axis()
 
 
@@ -134,9 +136,9 @@ def _moved(node: fx.Node, axis: Axis | None) -> Axis | None:
 
 
 class _Walk:
-    def __init__(self, network: Network) -> None:
-        self.network = network
-        self.owners = {owner.module: owner for owner in network.owners}
+    def __init__(self, structure: Structure) -> None:
+        self.structure = structure
+        self.owners = {owner.module: owner for owner in structure.owners}
         self.known: dict[fx.Node, Axis | None] = {}
 
     def back(self, owner: Owner, node: Any) -> Axis | None:
@@ -173,7 +175,7 @@ class _Walk:
         """What the owner's callers pass for one of its arguments."""
         position = [n.target for n in placeholder.graph.find_nodes(op="placeholder")].index(placeholder.target)
         found = set()
-        for caller, node in self.network.callers.get(owner.module, []):
+        for caller, node in self.structure.callers.get(owner.module, []):
             argument = node.args[position] if position < len(node.args) else node.kwargs.get(str(placeholder.target))
             found.add(self.back(caller, argument))
         found.discard(None)

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from adalin.nn._bases import BASES, FUNCTIONS, MODULES, Base, make_base, module_base
-from adalin.nn._convert._trace import UntraceableError, names_in, trace
+from adalin.nn import BASES, FUNCTIONS, MODULES, Base, make_base, module_base
+from adalin.structure._trace import UntraceableError, names_in, trace
 
 LEFT_ALONE = {"sigmoid": "a gate", "sin": "often a position code"}
 """What is converted only when it is named."""
@@ -20,15 +20,19 @@ class Nonlinearity:
     """An activation that AdaLin can take as its base."""
 
     name: str
+    """Name of the base."""
     arguments: tuple[Any, ...]
+    """Arguments of the base, such as a slope."""
     inplace: bool
+    """Whether it overwrites its input."""
 
     @property
     def base(self) -> Base:
+        """The base for `AdaLin`."""
         return make_base(self.name, *self.arguments)
 
 
-def of_module(module: nn.Module) -> Nonlinearity | None:
+def activation_of(module: nn.Module) -> Nonlinearity | None:
     """The activation that a module is, if it is one."""
     if type(module) in MODULES and type(module) is not nn.Identity:
         base = module_base(module)
@@ -44,11 +48,16 @@ def _of_wrapper(module: nn.Module) -> Nonlinearity | None:
         graphs = [list(variant.graph.nodes) for variant in trace(module)]
     except UntraceableError:
         return None
-    found = {of_node(nodes[1]) if [n.op for n in nodes[::2]] == ["placeholder", "output"] else None for nodes in graphs}
+    found = {_only_activation(nodes) for nodes in graphs}
     return found.pop() if len(found) == 1 else None
 
 
-def of_node(node: fx.Node) -> Nonlinearity | None:
+def _only_activation(nodes: list[fx.Node]) -> Nonlinearity | None:
+    is_one_call = [node.op for node in nodes[::2]] == ["placeholder", "output"]
+    return activation_of_node(nodes[1]) if is_one_call else None
+
+
+def activation_of_node(node: fx.Node) -> Nonlinearity | None:
     """The activation that a function or method call is, if it is one; its input is the first argument."""
     if node.op not in ("call_function", "call_method") or len(node.all_input_nodes) != 1:
         return None  # a slope that is computed makes no fixed base

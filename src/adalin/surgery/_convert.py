@@ -10,16 +10,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from adalin.nn._adalin import AdaLin
-from adalin.nn._convert._activations import LEFT_ALONE, function_names, mentions, of_module
-from adalin.nn._convert._axis import Axis, axis_of
-from adalin.nn._convert._hidden import is_hidden
-from adalin.nn._convert._inplace import escapes, is_aliased
-from adalin.nn._convert._install import install, redirect
-from adalin.nn._convert._network import TRANSFORMER_LAYERS, Call, Network
-from adalin.nn._convert._report import Conversion, Site
-from adalin.nn._gates import Gate, as_gate
-from adalin.nn._per_neuron import Init, check_init
+from adalin.nn import AdaLin, Gate, Init, as_gate, check_init
+from adalin.structure import (
+    LEFT_ALONE,
+    TRANSFORMER_LAYERS,
+    Axis,
+    Site,
+    Structure,
+    activation_of,
+    axis_of,
+    escapes,
+    function_names,
+    is_aliased,
+    is_hidden,
+    mentions,
+)
+from adalin.surgery._install import install, redirect
+from adalin.surgery._report import Conversion, ConvertedSite
 
 Patterns = str | Iterable[str] | None
 
@@ -73,15 +80,16 @@ def convert(
     if not inplace:
         model = copy.deepcopy(model)
     parameters = sum(p.numel() for p in model.parameters() if not is_lazy(p))
-    network = Network(model)
+    _split_shared_activations(model)
+    structure = Structure(model)
     if only is not None and not (only := _as_list(only)):
         raise ValueError("only= names nothing: leave it out to convert all hidden activations")
     only, skip = only or [], _as_list(skip)
-    _check_patterns(network, [*only, *skip])
-    _refuse_untraceable(network, only, skip)
-    reasons = {call: _reason(network, call, only, skip) for call in network.calls}
-    skipped = tuple((call.name, reason) for call, reason in reasons.items() if reason is not None)
-    chosen = {call: axis_of(network, call) for call, reason in reasons.items() if reason is None}
+    _check_patterns(structure, [*only, *skip])
+    _refuse_untraceable(structure, only, skip)
+    reasons = {site: _reason(structure, site, only, skip) for site in structure.sites}
+    skipped = tuple((site.name, reason) for site, reason in reasons.items() if reason is not None)
+    chosen = {site: axis_of(structure, site) for site, reason in reasons.items() if reason is None}
     if not chosen and not any(isinstance(module, AdaLin) for module in model.modules()):
         why = "; ".join(f"{name} is left alone ({reason})" for name, reason in skipped[:3])
         why += '; only="*" converts such too' if skipped and not only else ""
@@ -89,12 +97,12 @@ def convert(
             f"nothing to convert in {type(model).__name__}: {why or 'it calls no activation AdaLin knows'}"
         )
 
-    layers: dict[Call, AdaLin] = {}
+    layers: dict[Site, AdaLin] = {}
     shared: nn.Parameter | None = None
-    for call, axis in chosen.items():
-        like = _parameter(axis.module, call.owner.module, model)
-        layers[call] = AdaLin(
-            call.activation.base,
+    for site, axis in chosen.items():
+        like = _parameter(axis.module, site.owner.module, model)
+        layers[site] = AdaLin(
+            site.activation.base,
             axis.width if granularity == "neuron" else 1,
             gate=gate,
             dim=axis.dim,
@@ -102,45 +110,56 @@ def convert(
             alpha=shared,
             device=None if like is None else like.device,
             dtype=None if like is None else like.dtype,
-        ).train(call.owner.module.training)
+        ).train(site.owner.module.training)
         if granularity == "network":
-            shared = layers[call].alpha
-    _replace(network, layers)
-    for call in layers:
-        if not call.nodes and mentions(call.owner.module, call.attribute) > 1:
-            where = f"several places of a forward that cannot be traced ({call.owner.failure})"
-            warnings.warn(f"{call.name} stands in {where}: they share one AdaLin", stacklevel=2)
-    sites = tuple(_site(call, layers[call], axis) for call, axis in chosen.items())
+            shared = layers[site].alpha
+    _replace(structure, layers)
+    for site in layers:
+        if not site.nodes and mentions(site.owner.module, site.attribute) > 1:
+            where = f"several places of a forward that cannot be traced ({site.owner.failure})"
+            warnings.warn(f"{site.name} stands in {where}: they share one AdaLin", stacklevel=2)
+    sites = tuple(_converted(site, layers[site], axis) for site, axis in chosen.items())
     alphas = {layer.alpha for layer in layers.values()}
     added = sum(alpha.numel() for alpha in alphas if not is_lazy(alpha))
     return Conversion(model, sites, skipped, added, parameters)
 
 
-def _replace(network: Network, layers: dict[Call, AdaLin]) -> None:
+def _replace(structure: Structure, layers: dict[Site, AdaLin]) -> None:
     """Put the layers into the model, and new forwards where the code itself has to change."""
-    changed = {call.original for call in layers}
+    changed = {site.original for site in layers}
     rewritten = []
-    for call in network.calls:
-        if call.nodes and ((call.repeated and call.original in changed) or (call in layers and _needs_code(call))):
-            redirect(call)
-            rewritten.append(call.owner)
-        parent, _, name = call.attribute.rpartition(".")
-        home = call.owner.module.get_submodule(parent)
-        if call in layers:
-            setattr(home, name, layers[call])
+    for site in structure.sites:
+        if site.nodes and ((site.repeated and site.original in changed) or (site in layers and _needs_code(site))):
+            redirect(site)
+            rewritten.append(site.owner)
+        parent, _, name = site.attribute.rpartition(".")
+        home = site.owner.module.get_submodule(parent)
+        if site in layers:
+            setattr(home, name, layers[site])
             if type(home) in TRANSFORMER_LAYERS:
                 home.activation_relu_or_gelu = 0  # type: ignore[assignment]  # or inference would bypass the layer
-        elif call.repeated and call.original in changed:
-            setattr(home, name, call.original)  # this call keeps it; another's AdaLin may have taken its place
+        elif site.repeated and site.original in changed:
+            setattr(home, name, site.original)  # this site keeps it; another's AdaLin may have taken its place
     for owner in dict.fromkeys(rewritten):
         install(owner)
-    for module in network.model.modules():
+    for module in structure.model.modules():
         if isinstance(module, nn.TransformerEncoder):  # nested tensors are for fused layers only
             module.use_nested_tensor &= all(getattr(layer, "activation_relu_or_gelu", 0) for layer in module.layers)
 
 
-def _needs_code(call: Call) -> bool:
-    return call.original is None or is_aliased(call)
+def _split_shared_activations(model: nn.Module) -> None:
+    """An activation object that stands in several places becomes one object per place."""
+    seen: set[nn.Module] = set()
+    for parent in list(model.modules()):
+        for name, child in parent._modules.items():
+            if child is not None and child in seen and activation_of(child) is not None:
+                parent._modules[name] = child = copy.deepcopy(child)  # with hooks of its own
+            if child is not None:
+                seen.add(child)
+
+
+def _needs_code(site: Site) -> bool:
+    return site.original is None or is_aliased(site)
 
 
 def _refuse(model: nn.Module) -> None:
@@ -155,7 +174,7 @@ def _refuse(model: nn.Module) -> None:
         raise ValueError(f"{name} is a ScriptModule, whose code is fixed: convert the model before torch.jit")
     if isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
         raise ValueError(f"{name} wraps the model: convert the model before wrapping it")
-    if (activation := of_module(model)) is not None:
+    if (activation := activation_of(model)) is not None:
         raise ValueError(f"{name} is itself an activation: use AdaLin({activation.name!r}) in its place")
 
 
@@ -177,8 +196,8 @@ def _path_into_itself(model: nn.Module) -> str | None:
     return search(model, (), frozenset())
 
 
-def _refuse_untraceable(network: Network, only: list[str], skip: list[str]) -> None:
-    for owner in network.owners:
+def _refuse_untraceable(structure: Structure, only: list[str], skip: list[str]) -> None:
+    for owner in structure.owners:
         named = (not only or _matches(owner.path, only)) and not _matches(owner.path, skip)
         if owner.variants or not named or type(owner.module) in TRANSFORMER_LAYERS:
             continue
@@ -189,39 +208,39 @@ def _refuse_untraceable(network: Network, only: list[str], skip: list[str]) -> N
             )
 
 
-def _check_patterns(network: Network, patterns: list[str]) -> None:
-    names = [call.name for call in network.calls]
-    converted = [name for name, module in network.model.named_modules() if isinstance(module, AdaLin)]
-    known = [*names, *converted, *(owner.path for owner in network.owners)]
+def _check_patterns(structure: Structure, patterns: list[str]) -> None:
+    names = [site.name for site in structure.sites]
+    converted = [name for name, module in structure.model.named_modules() if isinstance(module, AdaLin)]
+    known = [*names, *converted, *(owner.path for owner in structure.owners)]
     for pattern in patterns:
         if not any(_matches(name, [pattern]) for name in known):
             shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
             raise ValueError(f"no activation matches {pattern!r}; there are: {shown or 'none'}")
 
 
-def _reason(network: Network, call: Call, only: list[str], skip: list[str]) -> str | None:
-    """Why a call is left alone; None if it is to be converted."""
-    if _matches(call.name, skip):
+def _reason(structure: Structure, site: Site, only: list[str], skip: list[str]) -> str | None:
+    """Why a site is left alone; None if it is to be converted."""
+    if _matches(site.name, skip):
         return "named by skip="
-    if only and not _matches(call.name, only):
+    if only and not _matches(site.name, only):
         return "not named by only="
-    if escapes(network, call):
+    if escapes(structure, site):
         return "works in place on a tensor that others may read: set inplace=False first"
-    if any(fnmatchcase(call.name, pattern) for pattern in only):
+    if any(fnmatchcase(site.name, pattern) for pattern in only):
         return None
-    if call.activation.name in LEFT_ALONE:
-        return LEFT_ALONE[call.activation.name]
-    if _is_formula(call):
+    if site.activation.name in LEFT_ALONE:
+        return LEFT_ALONE[site.activation.name]
+    if _is_formula(site):
         return "part of a formula"
-    return None if is_hidden(network, call) else "gives the model's output"
+    return None if is_hidden(structure, site) else "gives the model's output"
 
 
-def _is_formula(call: Call) -> bool:
-    """A call inside a module that computes an activation of its own, such as a hand-written GELU."""
-    module = call.owner.module
-    if call.original is not None or not call.nodes or module._modules or module._parameters:
+def _is_formula(site: Site) -> bool:
+    """A site inside a module that computes an activation of its own, such as a hand-written GELU."""
+    module = site.owner.module
+    if site.original is not None or not site.nodes or module._modules or module._parameters:
         return False
-    return any(node.name.startswith(("mul", "add", "sub", "pow", "truediv")) for node in call.nodes[0].graph.nodes)
+    return any(node.name.startswith(("mul", "add", "sub", "pow", "truediv")) for node in site.nodes[0].graph.nodes)
 
 
 def _as_list(patterns: Patterns) -> list[str]:
@@ -241,6 +260,6 @@ def _parameter(*modules: nn.Module | None) -> Tensor | None:
     return next(parameters, None)
 
 
-def _site(call: Call, layer: AdaLin, axis: Axis) -> Site:
+def _converted(site: Site, layer: AdaLin, axis: Axis) -> ConvertedSite:
     alphas = None if is_lazy(layer.alpha) else layer.alpha.numel()
-    return Site(call.name, layer.base.name, axis.width, alphas, layer.dim)
+    return ConvertedSite(site.name, layer.base.name, axis.width, alphas, layer.dim)

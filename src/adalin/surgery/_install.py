@@ -6,20 +6,18 @@ from typing import Any
 
 from torch import fx, nn
 
-from adalin.nn._convert._inplace import later_users
-from adalin.nn._convert._network import Call, Owner
-from adalin.nn._convert._trace import Variant, parameters_of
+from adalin.structure import Owner, Site, Variant, later_users, parameters_of
 
 Forward = Callable[..., Any]
 
 
-def redirect(call: Call) -> None:
-    """In the owner's graphs, call the module at `call.attribute` instead."""
-    for node in call.nodes:
+def redirect(site: Site) -> None:
+    """In the owner's graphs, call the module at `site.attribute` instead."""
+    for node in site.nodes:
         value = node.all_input_nodes[0]
-        later = later_users(value, node) if call.activation.inplace else []
+        later = later_users(value, node) if site.activation.inplace else []
         with node.graph.inserting_before(node):
-            new = node.graph.call_module(call.attribute, (value,))
+            new = node.graph.call_module(site.attribute, (value,))
         value.replace_all_uses_with(new, delete_user_cb=lambda user, later=later: user in later)  # type: ignore[misc]
         node.replace_all_uses_with(new)
         node.graph.erase_node(node)
@@ -51,6 +49,7 @@ def _forward(owner: Owner) -> Forward:
             raise TypeError(refusal)
         return body(self, *args, **kwargs)
 
+    forward.__module__ = type(owner.module).__module__  # not this file's, whose functions are no helpers of the owner
     forward.__signature__ = inspect.signature(type(owner.module).forward)  # type: ignore[attr-defined]
     return forward
 

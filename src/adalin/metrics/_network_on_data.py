@@ -1,8 +1,6 @@
-"""What a metric may look at."""
+"""What a metric may look at: a network and the data of its task."""
 
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import NamedTuple
 
@@ -11,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from adalin.metrics._recorder import Layer, Recorder
+from adalin.metrics._undisturbed import undisturbed
 
 NEEDS = frozenset({"inputs", "units", "weights", "labels", "gradient", "test", "online"})
 """What metrics may look at: inputs and what the network makes of them, statistics of hidden units, weights; and, of a
@@ -21,10 +20,10 @@ TEST_CHUNK = 128
 _WITHOUT_LABELS = frozenset({"inputs", "units", "weights"})
 
 
-class Probe:
-    """One network at the end of one task.
+class NetworkOnData:
+    """One network and the data of one task.
 
-    Everything is computed when it is first asked for, in eval mode and in chunks, and then kept: make a new probe after
+    Everything is computed when it is first asked for, in eval mode and in chunks, and then kept: make a new one after
     the network has changed. Parameters, their gradients, the training mode and the random state stay as they are.
 
     Args:
@@ -39,12 +38,12 @@ class Probe:
 
     Examples:
         >>> import torch
-        >>> from adalin.metrics import Probe, measure
+        >>> from adalin.metrics import NetworkOnData, measure
         >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
-        >>> probe = Probe(model, torch.randn(32, 4), torch.zeros(32, dtype=torch.long))
-        >>> [(layer.name, layer.positive.shape) for layer in probe.layers]
+        >>> network = NetworkOnData(model, torch.randn(32, 4), torch.zeros(32, dtype=torch.long))
+        >>> [(layer.name, layer.positive.shape) for layer in network.layers]
         [('1', torch.Size([8]))]
-        >>> sorted(measure(probe, ["loss", "srank"]))
+        >>> sorted(measure(network, ["loss", "srank"]))
         ['loss', 'srank']
     """
 
@@ -61,12 +60,12 @@ class Probe:
         chunk: int = 512,
     ) -> None:
         if labels is None and (test is not None or online_accuracy is not None):
-            raise ValueError("a probe without labels has neither a test set nor an accuracy")
+            raise ValueError("without labels there is neither a test set nor an accuracy")
         if len(inputs) == 0:
-            raise ValueError("a probe needs one label per input and at least one, not 0 and 0")
+            raise ValueError("metrics need one label per input and at least one, not 0 and 0")
         for x, y in ((inputs, labels), test or (inputs, labels)):
             if y is not None and (len(x) != len(y) or len(x) == 0):
-                raise ValueError(f"a probe needs one label per input and at least one, not {len(x)} and {len(y)}")
+                raise ValueError(f"metrics need one label per input and at least one, not {len(x)} and {len(y)}")
         self.model: nn.Module = getattr(model, "_orig_mod", model)  # a compiled network, by the names it had before
         self.inputs = inputs
         self.labels = labels
@@ -111,7 +110,7 @@ class Probe:
         if self.test is None:
             return None
         device = self.inputs.device
-        with torch.no_grad(), _undisturbed(self.model, device):
+        with torch.no_grad(), undisturbed(self.model, device):
             chunks = self.test[0].split(min(self.chunk, TEST_CHUNK))
             floats = chunks if self._scale is None else map(self._scale, chunks)
             return torch.cat([self._predict(x.to(device)).cpu() for x in floats])
@@ -145,7 +144,7 @@ class Probe:
     @property
     def _known_labels(self) -> Tensor:
         if self.labels is None:
-            raise ValueError("this probe has no labels")
+            raise ValueError("no labels are known")
         return self.labels
 
     @cached_property
@@ -156,7 +155,7 @@ class Probe:
     def _look(self, visit: Callable[[int, Tensor], None]) -> "_Seen":
         """One pass over the training data; the visitor gets each chunk's number and outputs."""
         features, logits = [], []
-        with _undisturbed(self.model, self.inputs.device), Recorder(self.model) as recorder:
+        with undisturbed(self.model, self.inputs.device), Recorder(self.model) as recorder:
             for chunk, x in enumerate(self.inputs.split(self.chunk)):
                 outputs = recorder(x)
                 visit(chunk, outputs)
@@ -172,25 +171,6 @@ class _Seen(NamedTuple):
     layers: list[Layer]
     features: Tensor | None
     logits: Tensor
-
-
-@contextmanager
-def _undisturbed(model: nn.Module, device: torch.device) -> Iterator[None]:
-    """Eval mode, uncompiled; afterwards every module's own mode and the random state are as before."""
-    modes = [(module, module.training) for module in model.modules()]
-    fork = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
-    with fork, _uncompiled():
-        try:
-            model.eval()
-            yield
-        finally:
-            for module, training in modes:
-                module.training = training
-
-
-def _uncompiled() -> AbstractContextManager[object]:
-    """Hooks have no effect on what is compiled already. Where nothing can be, the compiler's import takes a second."""
-    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
 
 
 def norm(tensors: Iterable[Tensor]) -> float:
