@@ -6,7 +6,7 @@ DOCS := .venv/.docs
 NATIVE := .venv/.native
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help setup demo test test-slow sanitize lint check bench wheel docs clean
+.PHONY: help setup demo test test-slow sanitize lint check bench wheel sdist docs clean
 
 help:
 	@echo "make demo   networks that lose plasticity beside networks that do not, on the bundled digits"
@@ -16,6 +16,7 @@ help:
 	@echo "make bench  speed and memory against PyTorch's own layers and a plain loop; writes benchmarks/latest.json"
 	@echo "make sanitize  the tests of the native kernels under address and undefined-behaviour sanitizers"
 	@echo "make wheel  a wheel for this kind of machine, in dist/"
+	@echo "make sdist  the source archive, in dist/"
 	@echo "make docs   the documentation as a site, in site/"
 
 setup: $(NATIVE)
@@ -62,6 +63,9 @@ sanitize: $(NATIVE)
 
 wheel: $(NATIVE)
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps -w dist .
+
+sdist: $(NATIVE)
+	$(BIN)/python -m build --sdist --outdir dist .
 
 bench: $(NATIVE)
 	$(BIN)/python -m benchmarks

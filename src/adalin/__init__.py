@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from adalin.surgery import Conversion, ConvertedSite, convert
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 __all__ = [
     "ActivationEntry",
