@@ -4,10 +4,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from adalin.engine import ModuleNet
+from adalin import native
+from adalin.engine import ModuleNet, NativeNet
 from adalin.engine._fresh import FreshWeights
 from adalin.methods import Method
 from adalin.models import make_model
+from adalin.native import FreshNumbers, Region, aligned_zeros
+from adalin.native._library import ISAS
 
 SHAPES = [(100, 50), (100,), (100, 100), (100,), (10, 100), (10,)]
 
@@ -16,8 +19,8 @@ def mlp(method: str = "adalin") -> ModuleNet:
     return ModuleNet(make_model("mlp", (50,), 10, Method.parse(method).activation))
 
 
-def drawn(fresh: FreshWeights, *purpose: str | int) -> list[Tensor]:
-    return [tensor.clone() for tensor in fresh.draw(*purpose)]
+def drawn(fresh: FreshWeights, hook: str, task: int, step: int) -> list[Tensor]:
+    return [tensor.clone() for tensor in fresh.draw(hook, task, step)]
 
 
 @pytest.mark.parametrize("init", ["default", "he-normal"])
@@ -26,26 +29,26 @@ def test_fresh_weights_are_drawn_for_one_purpose(model: str, init: str) -> None:
     shape = (50,) if model == "mlp" else (3, 16, 16)
     net = ModuleNet(make_model(model, shape, 10, Method.parse("adalin").activation))
     fresh = FreshWeights(net, 3, init)
-    first, again, other = (drawn(fresh, "step", 0, step) for step in (0, 0, 1))
+    first, again, other = (drawn(fresh, "after_step", 0, step) for step in (0, 0, 1))
     assert [tensor.shape for tensor in first] == [part.value.shape for part in net.weights]
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
     assert not any(torch.equal(a, b) for a, b in zip(first, other, strict=True) if a.any())
-    assert not torch.equal(first[0], drawn(FreshWeights(net, 4, init), "step", 0, 0)[0])
+    assert not torch.equal(first[0], drawn(FreshWeights(net, 4, init), "after_step", 0, 0)[0])
 
 
 def test_those_of_other_networks_are_what_the_initialiser_draws() -> None:
     net = ModuleNet(make_model("cnn", (3, 16, 16), 10, Method.parse("adalin").activation))
-    first, *_ = drawn(FreshWeights(net, 3), "step", 0, 0)
+    first, *_ = drawn(FreshWeights(net, 3), "after_step", 0, 0)
     assert first.abs().max().item() == pytest.approx(75**-0.5, rel=1e-2)  # uniform up to 1 / sqrt(inputs)
     assert first.std().item() == pytest.approx((75 * 3) ** -0.5, rel=5e-2)
-    normal, *_ = drawn(FreshWeights(net, 3, "he-normal"), "step", 0, 0)
+    normal, *_ = drawn(FreshWeights(net, 3, "he-normal"), "after_step", 0, 0)
     assert normal.std().item() == pytest.approx((2 / 75) ** 0.5, rel=5e-2)
 
 
 def test_those_of_linear_layers_have_torchs_default_distribution() -> None:
     fresh = FreshWeights(mlp(), 3)
-    assert [tensor.shape for tensor in drawn(fresh, "step", 0, 0)] == SHAPES
-    many = [drawn(fresh, "step", 1, step) for step in range(100)]
+    assert [tensor.shape for tensor in drawn(fresh, "after_step", 0, 0)] == SHAPES
+    many = [drawn(fresh, "after_step", 1, step) for step in range(100)]
     for index, inputs in enumerate([50, 50, 100, 100, 100, 100]):
         # Uniform in (-1, 1).
         values = torch.stack([weights[index] for weights in many]).double().flatten() * inputs**0.5
@@ -66,5 +69,65 @@ def test_drawing_fresh_weights_leaves_the_network_that_is_trained_alone() -> Non
     for init in ("default", "he-normal"):
         net = mlp()
         before = [part.value.clone() for part in net.parts]
-        FreshWeights(net, 3, init).draw("step", 0, 0)
+        FreshWeights(net, 3, init).draw("after_step", 0, 0)
         assert all(torch.equal(a, part.value) for a, part in zip(before, net.parts, strict=True))
+
+
+@pytest.mark.skipif(native.isa() is None, reason="no native kernels here")
+@pytest.mark.parametrize("model", ["mlp", "cnn"])
+def test_those_of_a_native_network_are_the_same_with_zeros_between_them(model: str) -> None:
+    shape = (50,) if model == "mlp" else (3, 16, 16)
+    model_of = lambda: make_model(model, shape, 10, Method.parse("crelu").activation)  # noqa: E731
+    net, specified = NativeNet(model_of()), ModuleNet(model_of())
+    (flat,) = FreshWeights(net, 3).draw("after_step", 2, 5)
+    theirs = FreshWeights(specified, 3).draw("after_step", 2, 5)
+    mine = net.named([flat, torch.zeros_like(net.parts[1].value)])
+    assert all(torch.equal(mine[name], new) for name, new in zip(specified.params, theirs, strict=True))
+    assert int((flat != 0).sum()) == sum(new.numel() for new in theirs)  # no number is 0 but padding
+
+
+@pytest.mark.skipif(native.isa() is None, reason="no native kernels here")
+def test_kernels_draw_the_same_bits_as_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    regions, key = [Region(0, 7, 21, 0.3), Region(224, 1, 16, 0.1), Region(240, 3, 40, 1e-3)], 2**63 - 5
+    flats = {}
+    for name in ("none", *ISAS[ISAS.index(native.isa() or "") :]):
+        kernels = None if name == "none" else native.load(name)
+        monkeypatch.setattr("adalin.native._noise.library", lambda kernels=kernels: kernels)
+        flats[name] = aligned_zeros(384, torch.float32)
+        FreshNumbers(flats[name], regions).draw(key, 123)
+    assert all(torch.equal(flats["none"], flat) for flat in flats.values())
+    assert flats["none"][:224].view(7, 32)[:, 21:].eq(0).all()
+    assert flats["none"].abs().max() <= 0.3
+
+
+def test_no_number_of_one_step_comes_again_in_another() -> None:
+    """Words of a task are one sequence, of which each step takes its own part."""
+    flat = aligned_zeros(1_600, torch.float64)
+    numbers = FreshNumbers(flat, [Region(0, 100, 16, 2.0**15)])
+    seen = []
+    for step in range(50):
+        numbers.draw(12345, step)
+        seen.append(flat.view(-1, 4).clone())
+    words = torch.cat(seen)
+    assert len(words.unique(dim=0)) == len(words)
+
+
+def test_numbers_are_spread_evenly_over_their_16_bits() -> None:
+    """Chi-square over 256 cells of the high bits and of the low ones, of numbers and of sums of neighbours."""
+    flat = aligned_zeros(65_536, torch.float64)
+    numbers = FreshNumbers(flat, [Region(0, 4_096, 16, 2.0**15)])
+    drawn = []
+    for step in range(16):
+        numbers.draw(7, step)
+        drawn.append(flat.long() + 32_768)  # odd numbers from 1 to 65535
+    values = torch.stack(drawn)
+    assert values.remainder(2).eq(1).all()
+    halves = values // 2  # 15 bits
+    steps_apart = (halves[1:] + halves[:-1]) % 2**15
+    columns = (halves[:, 1:] + halves[:, :-1]) % 2**15
+    for own in (halves, steps_apart, columns):
+        for cells in (own // 128, own % 256):
+            counts = torch.bincount(cells.flatten(), minlength=256).double()
+            expected = counts.mean()
+            statistic = ((counts - expected) ** 2 / expected).sum().item()
+            assert 160 < statistic < 360  # 255 degrees of freedom: 4.2 and 4.6 standard deviations

@@ -96,7 +96,7 @@ class ByHand:
         if task and "scratch" in self.rules:
             self.start(task)
         if task:
-            self.perturb("task", "task", task)
+            self.perturb("start_task", task, 0)
         given, losses = data(task), []
         for epoch, order in enumerate(orders(task)):
             for group in self.torchs.param_groups:
@@ -109,14 +109,14 @@ class ByHand:
                 self.torchs.zero_grad()
                 loss.backward()
                 self.torchs.step()
-                self.perturb("step", "step", task, epoch * PER_EPOCH + number)
+                self.perturb("after_step", task, epoch * PER_EPOCH + number)
         return losses
 
     @torch.no_grad()
-    def perturb(self, when: str, *purpose: str | int) -> None:
+    def perturb(self, hook: str, task: int, step: int) -> None:
         rule = self.rules.get("shrink-perturb")
-        if rule is not None and rule.every == when:
-            fresh = FreshWeights(ModuleNet(deepcopy(self.model)), 3).draw(*purpose)
+        if rule is not None and hook.endswith(rule.every):
+            fresh = FreshWeights(ModuleNet(deepcopy(self.model)), 3).draw(hook, task, step)
             for weight, new in zip(weights_of(self.model), fresh, strict=True):
                 weight.copy_(rule.shrink * weight + rule.noise * new)
 

@@ -2,7 +2,8 @@
 
 import re
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 import torch
@@ -11,10 +12,13 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from adalin import AdaLin, CReLU, DeepFourier, Interpolation, bases, native
-from adalin.engine import Gram, ModuleNet, NativeNet, Net, Update
+from adalin.engine import Gram, Learner, Learning, ModuleNet, NativeNet, Net, Update
+from adalin.methods import Now, Rule
+from adalin.methods._shrink_perturb import ShrinkPerturb
 from adalin.nn import GATES, make_activation
 from adalin.optim import SGD, Adam, AdamW, Optimizer, RMSprop
 from adalin.streams import Task
+from adalin.structure import Network
 from double_kernels import double_kernels
 
 pytestmark = pytest.mark.skipif(native.isa() is None, reason="no native kernels here")
@@ -199,6 +203,93 @@ def test_passes_by_themselves_are_those_of_autograd(widths, batch: int, activati
         torch.testing.assert_close(own, value, rtol=1e-9, atol=1e-9)
 
 
+def perturbed(net: Net, data: Task, optimizer: Optimizer, batch: int, **options: Any) -> Learner:
+    """A learner after three epochs with Shrink & Perturb after every step."""
+    learning = Learning(lr=lr_of(optimizer), batch_size=batch, seed=3, **{"rules": (ShrinkPerturb(),), **options})
+    learner, steps = Learner(net, optimizer, learning), -(-len(data.labels) // batch)
+    learner.start_task(1, data, 3 * steps)
+    for epoch in range(3):
+        order, done = torch.randperm(len(data.labels), generator=torch.Generator().manual_seed(epoch)), 0
+        while done < steps:
+            done += len(learner.train(order[done * batch :], epoch * steps + done))
+    return learner
+
+
+@dataclass(frozen=True)
+class Damped(Rule):
+    """A user's own, which looks at gradients in every step."""
+
+    def before_step(self, net: Network, now: Now) -> None:
+        for part in net.parts:
+            part.grad.mul_(0.9)
+
+
+@dataclass(frozen=True)
+class Halved(Rule):
+    def after_step(self, net: Network, now: Now) -> None:
+        for part in net.weights:
+            part.value.mul_(0.5)
+
+
+PERTURB = ShrinkPerturb(shrink=0.9, noise=0.1)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"clip": 0.1}, {"rules": (Damped(), PERTURB)}, {"rules": (PERTURB, Halved())}, {"rules": (Halved(), PERTURB)}],
+    ids=["alone", "clipped", "with gradients changed", "before a rule", "after a rule"],
+)
+def test_native_shrink_and_perturb_is_the_rule_in_float64(optimizer: Optimizer, options: dict[str, Any]) -> None:
+    torch.manual_seed(0)
+    model = perceptron([30, 21, 18, 10], lambda units: AdaLin("relu", units)).double()
+    data, specified = task(41, 30, 10, torch.float64), deepcopy(model)
+    perturbed(NativeNet(model, double_kernels()), data, optimizer, 7, **options)
+    perturbed(ModuleNet(specified), data, optimizer, 7, **options)
+    for own, value in zip(model.state_dict().values(), specified.state_dict().values(), strict=True):
+        torch.testing.assert_close(own, value, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("widths", [[784, 100, 100, 10], [30, 10], [70, 21, 18, 10]])
+@pytest.mark.parametrize("own_activation", [False, True])
+def test_shrink_and_perturb_with_any_widths_and_a_users_own_activation(widths: list[int], own_activation: bool) -> None:
+    torch.manual_seed(0)
+    model = perceptron(widths, lambda units: Wave() if own_activation else CReLU()).double()
+    data, specified = task(41, widths[0], 10, torch.float64), deepcopy(model)
+    perturbed(NativeNet(model, double_kernels()), data, SGD(), 7)
+    perturbed(ModuleNet(specified), data, SGD(), 7)
+    for own, value in zip(model.state_dict().values(), specified.state_dict().values(), strict=True):
+        torch.testing.assert_close(own, value, rtol=0, atol=1e-10)
+
+
+@dataclass(frozen=True)
+class Tripled(ShrinkPerturb):
+    def after_step(self, net: Network, now: Now) -> None:
+        for part in net.weights:
+            part.value.mul_(3)
+
+
+def test_a_users_version_of_shrink_and_perturb_is_not_taken_for_the_built_in_one() -> None:
+    model = perceptron([30, 21, 10], lambda units: nn.ReLU())
+    perturbed(NativeNet(model), task(16, 30, 10), SGD(), 16, rules=(Tripled(),))
+    assert model[1].weight.abs().max() > 2  # 0.18 at first, and 27 times as much after three steps
+
+
+with_two = pytest.mark.skipif(native.isa() != "v4", reason="needs AVX-512")
+
+
+@with_two
+@pytest.mark.parametrize("optimizer", [SGD(), Adam()], ids=repr)
+def test_shrink_and_perturb_gives_the_same_bits_on_avx2_and_avx512(optimizer: Optimizer) -> None:
+    torch.manual_seed(0)
+    models = [perceptron([50, 40, 10], lambda units: nn.ReLU())]
+    models.append(deepcopy(models[0]))
+    data = task(41, 50, 10)
+    for name, model in zip(("v3", "v4"), models, strict=True):
+        perturbed(on_kernels_of(name, model), data, optimizer, 7)
+    assert bits(models[0]) == bits(models[1])
+
+
 # ---- The same accuracy ----------------------------------------
 
 
@@ -248,8 +339,6 @@ def test_rounding_of_a_gradient_is_at_most_thrice_torchs(activation: str, batch:
 
 
 # ---- The same bits ----------------------------------------
-
-with_two = pytest.mark.skipif(native.isa() != "v4", reason="needs AVX-512")
 
 
 @with_two

@@ -1,26 +1,25 @@
 """Weights of newly initialised networks, for rules that ask for them in every step."""
 
-from collections.abc import Sequence
+import ctypes
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from adalin._seeds import derive, seeded
 from adalin.engine._module_net import weights_of
+from adalin.engine._place import Place
 from adalin.models import INITS
-from adalin.native import padded
+from adalin.native import FreshNumbers, Perturbation, Region, aligned_zeros
 from adalin.structure import Network
 
 
 class FreshWeights:
-    """Weights and biases of a network, as its initialiser draws them; those of linear layers alone in a faster way.
+    """Weights and biases of a network, as its initialiser draws them; linear layers and convolutions in a faster way.
 
-    Torch's generator would take several times as long as the rest of an MLP's step. For linear layers in torch's
-    default distribution, U(-1/sqrt(inputs), 1/sqrt(inputs)), this one draws 16 bits per number, the last of which
-    becomes 1: odd numbers have the mean 0. They are drawn with the padding that native networks have, where one product
-    makes weights of them.
+    Torch's generator would take several times as long as the rest of an MLP's step. Numbers of torch's default
+    distribution, U(-1/sqrt(inputs), 1/sqrt(inputs)), have 16 random bits here, and the layout of native networks.
     """
 
     def __init__(self, net: Network, seed: int, init: str = "default") -> None:
@@ -33,58 +32,59 @@ class FreshWeights:
         own = {id(weight): name for name, weight in self._template.named_parameters()}
         self._weights = weights_of(self._template)
         self._places = [named[own[id(weight)]] for weight in self._weights]
-        linears = [module for module in self._template.modules() if type(module) is nn.Linear]
-        bounds = {id(weight): linear.in_features**-0.5 for linear in linears for weight in linear.parameters()}
-        self._is_linear = init == "default" and bounds.keys() == {id(weight) for weight in self._weights}
-        if self._is_linear:
-            self._lay_out([bounds[id(weight)] for weight in self._weights])
+        self._regions: list[Region] = []
+        self._numbers: FreshNumbers | None = None
+        self._is_flat = False
+        bounds = _bounds(self._template)
+        if self._weights and init == "default" and bounds.keys() == {id(weight) for weight in self._weights}:
+            self._lay_out(bounds)
 
-    def draw(self, *purpose: str | int) -> Sequence[Tensor]:
+    def draw(self, hook: str, task: int, step: int) -> Sequence[Tensor]:
         """One tensor for each of the network's `weights`; overwritten by the next call."""
         with torch.no_grad():
-            if self._is_linear:
-                self._draw_uniform(*purpose)
+            if self._numbers is None:
+                with seeded(self._seed, "noise", hook, task, step):
+                    self._initialise(self._template)
+                drawn = [weight.detach() for weight in self._weights]
             else:
-                self._draw_any(*purpose)
+                self._numbers.draw(self.key(hook, task), step)
+                drawn = self._drawn
+            if drawn is not self._places:
+                for place, new in zip(self._places, drawn, strict=True):
+                    place.copy_(new)
         return self._given
 
-    def _draw_any(self, *purpose: str | int) -> None:
-        with seeded(self._seed, "noise", *purpose):
-            self._initialise(self._template)
-        for place, weight in zip(self._places, self._weights, strict=True):
-            place.copy_(weight)
+    def key(self, hook: str, task: int) -> int:
+        """Name of the numbers for all steps of a task."""
+        return derive(self._seed, "noise", hook, task)
 
-    def _lay_out(self, bounds: Sequence[float]) -> None:
-        """Views of one flat tensor, with the weights as native networks keep them; it may be such a network's own."""
-        lengths = [padded(weight.shape[0]) * weight[0].numel() for weight in self._weights]
-        self._flat = torch.zeros(sum(lengths), dtype=self._given[0].dtype)
-        self._factors = torch.zeros_like(self._flat)
-        self._drawn = _views(self._flat, self._weights)
-        for view, bound in zip(_views(self._factors, self._weights), bounds, strict=True):
-            view.fill_(bound / 2**15)
+    def perturbation(self, net: Network, shrink: float, noise: float, kernels: ctypes.CDLL) -> Perturbation | None:
+        """What perturbs the weights of a native network with the same numbers; None where they have no such layout."""
+        if not self._is_flat:
+            return None
+        return Perturbation(net.weights[0].value, self._regions, shrink, noise, kernels)
+
+    def _lay_out(self, bounds: Mapping[int, float]) -> None:
+        """Give each weight a place in one flat tensor, as native networks do; it may be such a network's own."""
+        ends, places = 0, list[Place]()
+        for weight in self._weights:
+            places.append(Place(0, ends, weight.shape))
+            ends = places[-1].end
+            self._regions.append(Region(places[-1].offset, places[-1].rows, places[-1].columns, bounds[id(weight)]))
+        flat = aligned_zeros(ends, self._given[0].dtype)
+        self._drawn = [place.of([flat]) for place in places]
         alike = (_layout(own) == _layout(place) for own, place in zip(self._drawn, self._places, strict=True))
-        if len(self._given) == 1 and self._given[0].shape == self._flat.shape and all(alike):
-            self._given, self._places = [self._flat], self._drawn
-
-    def _draw_uniform(self, *purpose: str | int) -> None:
-        count = self._flat.numel()
-        words = np.random.SFC64(derive(self._seed, "noise", *purpose)).random_raw(count // 4)
-        words |= np.uint64(0x0001_0001_0001_0001)
-        self._flat.copy_(torch.from_numpy(words.view(np.int16))).mul_(self._factors)
-        if self._places is not self._drawn:
-            for place, own in zip(self._places, self._drawn, strict=True):
-                place.copy_(own)
+        self._is_flat = len(self._given) == 1 and self._given[0].shape == flat.shape and all(alike)
+        if self._is_flat:
+            flat, self._drawn = self._given[0], self._places
+        self._numbers = FreshNumbers(flat, self._regions)
 
 
-def _views(flat: Tensor, weights: Sequence[Tensor]) -> list[Tensor]:
-    """Weights in a flat tensor: (inputs, outputs with padding), seen as torch has them; biases are one such row."""
-    views, start = [], 0
-    for weight in weights:
-        rows, stride = weight[0].numel(), padded(weight.shape[0])
-        matrix = flat[start : start + rows * stride].view(rows, stride)[:, : weight.shape[0]]
-        views.append(matrix.T if weight.dim() == 2 else matrix[0])
-        start += rows * stride
-    return views
+def _bounds(model: nn.Module) -> dict[int, float]:
+    """Of the uniform distributions of linear layers' and convolutions' weights and biases, by the weights' ids."""
+    layers = [module for module in model.modules() if type(module) in (nn.Linear, nn.Conv2d)]
+    inputs = {id(own): layer.weight[0].numel() for layer in layers for own in layer.parameters()}  # type: ignore[index]
+    return {weight: count**-0.5 for weight, count in inputs.items()}
 
 
 def _layout(view: Tensor) -> tuple[object, ...]:

@@ -14,6 +14,7 @@ from adalin.engine._module_net import ModuleNet
 from adalin.engine._net import Net, Steps, Update, clip_gradients
 from adalin.engine._preset import PLAIN, Preset
 from adalin.methods import Now, Rule, overrides
+from adalin.native import Perturbation
 from adalin.optim import SGD, Optimizer, named_memory
 from adalin.streams import Task
 
@@ -80,6 +81,7 @@ class Learner:
         self._optimizer = replace(optimizer, weight_decay=0.0 if self._is_plain else self._decay)
         self._memory = self._optimizer.init(net.parts)
         self._fresh = FreshWeights(net, learning.seed, learning.init) if learning.rules else None
+        self._perturbation = self._folded_perturbation()
         self._best: dict[str, Tensor] = {}
         self._restored: Mapping[str, Tensor] | None = None
         self._per_call = FIRST_CALL
@@ -90,7 +92,8 @@ class Learner:
 
         Only then can an engine train a first layer by its outputs.
         """
-        return self._is_plain and not self._acting and self.learning.clip is None
+        acting = self._acting or self._perturbation is not None
+        return self._is_plain and not acting and self.learning.clip is None
 
     @torch.no_grad()
     def start_task(self, task: int, data: Task, steps: int, *, resumed: bool = False) -> None:
@@ -104,7 +107,7 @@ class Learner:
                 self.net.restore(self._restored)
             if any(rule.restarts(task) for rule in self.learning.rules):
                 self._restart(task)
-            self._call("start_task", 0, "task", task)
+            self._call("start_task", 0)
         by_outputs = self.net.engine != ModuleNet.engine and self.learns_by_outputs
         self.net.start_task(task, data, self._gram() if by_outputs else None)
         if resumed and self._restored is not None:
@@ -130,7 +133,7 @@ class Learner:
     def end_task(self, step: int) -> None:
         """Bring the network to what is measured, after so many steps of the task."""
         self.net.end_task()
-        self._call("end_task", step, "end", self._task)
+        self._call("end_task", step)
         if self._best:
             self.net.model.load_state_dict({name: value for name, value in self._best.items() if name != ACCURACY})
 
@@ -173,7 +176,7 @@ class Learner:
             if made[-1].diverged:
                 break
             if not quiet:
-                self._call("after_step", step, "step", self._task, step, rules=acting)
+                self._call("after_step", step, rules=acting)
             step += count
         return Steps.joined(made)
 
@@ -183,7 +186,7 @@ class Learner:
         if not made.diverged:
             if update.clip is not None:
                 clip_gradients([part.grad for part in self.net.parts], update.clip)
-            self._call("before_step", step, "gradient", self._task, step, rules=rules)
+            self._call("before_step", step, rules=rules)
             update.move(self.net)
         return made
 
@@ -192,16 +195,30 @@ class Learner:
         factor = self._schedule.lr_factor(epoch, self._epochs) * self.learning.preset.lr_factor(epoch)
         self._lr = self.learning.lr * factor
         shrink = 1.0 - self._lr * self._decay if self._is_plain else 1.0
-        return Update(self._optimizer, self._memory, self._lr, shrink, self.learning.clip)
+        if self._perturbation is not None:
+            assert self._fresh is not None
+            self._perturbation.start(self._fresh.key("after_step", self._task), step)
+        return Update(self._optimizer, self._memory, self._lr, shrink, self.learning.clip, self._perturbation)
+
+    def _folded_perturbation(self) -> Perturbation | None:
+        """What a native network does in the place of the one rule that acts after steps, if it can; then none does."""
+        acting = [rule for rule, _ in self._acting if overrides(rule, "after_step")]
+        own = acting[0].perturbation if len(acting) == 1 else None
+        if own is None or self._fresh is None or self.net.kernels is None:
+            return None
+        found = self._fresh.perturbation(self.net, *own, self.net.kernels)
+        if found is not None:
+            self._acting = [(rule, period) for rule, period in self._acting if rule is not acting[0]]
+        return found
 
     @torch.no_grad()
-    def _call(self, hook: str, step: int, *purpose: str | int, rules: Sequence[Rule] | None = None) -> None:
+    def _call(self, hook: str, step: int, rules: Sequence[Rule] | None = None) -> None:
         """Let those rules act that have a hook of their own."""
         for rule in self.learning.rules if rules is None else rules:
             if overrides(rule, hook):
                 lr = self._lr if hook.endswith("step") else self.learning.lr
                 assert self._fresh is not None
-                now = Now(self._task, step, self.steps, lr, partial(self._fresh.draw, *purpose))
+                now = Now(self._task, step, self.steps, lr, partial(self._fresh.draw, hook, self._task, step))
                 getattr(rule, hook)(self.net, now)
 
     def _restart(self, task: int) -> None:

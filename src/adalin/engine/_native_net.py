@@ -2,7 +2,7 @@
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -13,41 +13,13 @@ from adalin.engine._gram import Gram
 from adalin.engine._net import Net, Steps, Update
 from adalin.engine._own_activations import own_activation
 from adalin.engine._perceptron import KernelFunction, LinearBlock, RefusedError, blocks_of
+from adalin.engine._place import Place
 from adalin.native import ActivationKind, aligned_zeros, padded
 from adalin.streams import Task
 from adalin.structure import Part
 
 PREDICTED_AT_ONCE = 256
 """Samples: a prediction needs no memory for more."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a parameter is in a flat tensor: as a matrix (inputs, outputs), or as one row.
-
-    The inputs of a convolution's unit are (height, width, channels) of the kernel.
-    """
-
-    part: int
-    offset: int
-    rows: int
-    columns: int
-    shape: torch.Size
-    is_matrix: bool
-
-    @property
-    def stride(self) -> int:
-        """Distance between rows: padding follows each."""
-        return padded(self.columns)
-
-    def of(self, values: Sequence[Tensor]) -> Tensor:
-        """The parameter's numbers in tensors with the layout of the network's parts, in torch's layout."""
-        own = values[self.part][self.offset : self.offset + self.rows * self.stride]
-        matrix = own.view(self.rows, self.stride)[:, : self.columns]
-        if self.is_matrix and len(self.shape) == 4:
-            _, channels, height, width = self.shape
-            return matrix.unflatten(0, (height, width, channels)).permute(3, 2, 0, 1)
-        return matrix.T if self.is_matrix else matrix.view(self.shape)
 
 
 class NativeNet(Net):
@@ -100,6 +72,10 @@ class NativeNet(Net):
         dtype = blocks[0].linear.weight.dtype
         return "" if dtype is torch.float32 else f"its parameters are {dtype}"
 
+    @property
+    def kernels(self) -> ctypes.CDLL | None:
+        return self._network.kernels
+
     def named(self, values: Sequence[Tensor]) -> Mapping[str, Tensor]:
         return {name: place.of(values) for name, place in self._places.items()}
 
@@ -146,7 +122,10 @@ class NativeNet(Net):
     def train_steps(self, order: Tensor, batch_size: int, first_step: int, update: Update) -> Steps:
         if self._update is not update:
             own = update.optimizer.native(update.state, self.parts, update.lr)
-            self._update, self._pass = update, None if own is None else replace(own, shrink=update.shrink)
+            self._update, self._pass = (
+                update,
+                None if own is None else replace(own, shrink=update.shrink, perturbation=update.perturbation),
+            )
         own = self._pass
         if own is None or update.clip is not None:
             assert self._gram is None, "a learner that gives products of images trains by plain SGD"
@@ -270,11 +249,8 @@ def _laid_out(
             return -1
         name = names[id(parameter)]
         if name not in places:
-            is_matrix = parameter.dim() > 1
-            columns = parameter.shape[0] if is_matrix else parameter.numel()
-            rows = parameter.numel() // columns
-            places[name] = Place(part, lengths[part], rows, columns, parameter.shape, is_matrix)
-            lengths[part] += rows * padded(columns)
+            places[name] = Place(part, lengths[part], parameter.shape)
+            lengths[part] = places[name].end
         return places[name].offset
 
     def with_function(layer: native.LinearLayer, function: KernelFunction, alpha: Tensor | None) -> native.LinearLayer:

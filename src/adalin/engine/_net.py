@@ -1,5 +1,6 @@
 """What the learner needs of a network: outputs, gradients and training steps, whoever computes them."""
 
+import ctypes
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from adalin.engine._gram import Gram
 from adalin.models import hidden_layers
+from adalin.native import Perturbation
 from adalin.optim import Optimizer
 from adalin.streams import Task
 from adalin.structure import Network, Units
@@ -44,7 +46,7 @@ class Steps:
 
 @dataclass(frozen=True, eq=False)
 class Update:
-    """What follows the gradients in a step: weights are scaled, and an optimiser moves everything."""
+    """What follows the gradients in a step: weights are scaled, all is moved by an optimiser, weights are perturbed."""
 
     optimizer: Optimizer
     """Optimiser that moves the parameters."""
@@ -56,6 +58,8 @@ class Update:
     """Number that all weights but alphas and norms are multiplied with before the optimiser's step, as L2 does it."""
     clip: float | None = None
     """Largest norm of the gradient; a larger one is scaled down to it."""
+    perturbation: Perturbation | None = None
+    """What happens to a native network's weights after everything else."""
     _step: list[Callable[[], None]] = field(default_factory=list, init=False, repr=False)
     """The optimiser's step, once it is prepared."""
 
@@ -74,6 +78,8 @@ class Update:
         if not self._step:
             self._step.append(self.optimizer.prepare(self.state, net.parts, self.lr))
         self._step[0]()
+        if self.perturbation is not None:
+            self.perturbation()
 
 
 class Net(Network):
@@ -81,6 +87,11 @@ class Net(Network):
 
     engine: ClassVar[str]
     """Name of what computes it: "native" or "module"."""
+
+    @property
+    def kernels(self) -> ctypes.CDLL | None:
+        """The library that computes it, if one does."""
+        return None
 
     @cached_property
     def layers(self) -> Sequence[Units]:

@@ -51,6 +51,12 @@ class Rule:
         """Strength of L2 regularisation, if that is all that it does; then whoever trains may do it by itself."""
         return 0.0
 
+    @property
+    def perturbation(self) -> tuple[float, float] | None:
+        """Its (shrink, noise), if weights * shrink + `now.fresh()` * noise after each step is all that it does; then
+        whoever trains may do it by itself."""
+        return None
+
     def restarts(self, task: int) -> bool:
         """Whether this task begins with a new network."""
         return False

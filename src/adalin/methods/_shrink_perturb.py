@@ -32,6 +32,11 @@ class ShrinkPerturb(Rule):
     def period(self) -> int | None:
         return 1 if self.every == "step" else None
 
+    @property
+    def perturbation(self) -> tuple[float, float] | None:
+        is_all = self.every == "step" and type(self) is ShrinkPerturb
+        return (self.shrink, self.noise) if is_all else None
+
     def start_task(self, net: Network, now: Now) -> None:
         if self.every == "task" and now.task > 0:
             self._act(net, now)

@@ -17,12 +17,14 @@ from adalin.native._layer import (
 from adalin.native._library import describe, isa, library, load
 from adalin.native._memory import aligned_zeros, padded
 from adalin.native._network import ActivationKind, Conv, Data, GramState, LinearLayer, Network
+from adalin.native._noise import FreshNumbers, Perturbation, Region
 from adalin.native._pass import Pass, PassKind
 
 __all__ = [
     "ActivationKind",
     "Conv",
     "Data",
+    "FreshNumbers",
     "Function",
     "GramState",
     "LinearLayer",
@@ -30,6 +32,8 @@ __all__ = [
     "Outcome",
     "Pass",
     "PassKind",
+    "Perturbation",
+    "Region",
     "adalin_backward",
     "adalin_forward",
     "aligned_zeros",

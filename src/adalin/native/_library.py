@@ -34,6 +34,7 @@ NETWORK_SIGNATURES: Signatures = {
     "adalin_network_gram_start": [_pointer] * 3,
     "adalin_network_gram_weights": [_pointer] * 3,
     "adalin_pass": [_pointer] * 2 + [_integer],
+    "adalin_perturb": [_pointer] * 2 + [_integer],
     "adalin_conv_forward": [_pointer] * 2 + [_integer] + [_pointer] * 7,
     "adalin_conv_backward": [_pointer] * 2 + [_integer] + [_pointer] * 10,
 }

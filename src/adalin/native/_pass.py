@@ -10,6 +10,7 @@ from torch import Tensor
 
 from adalin.native._library import library
 from adalin.native._memory import STEP, address_of, real_type
+from adalin.native._noise import Perturbation
 
 _pointer, _integer, _double = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 
@@ -28,6 +29,7 @@ class _Pass(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("decoupled",)),
         *((name, _double) for name in ("lr", "momentum", "beta", "epsilon", "decay", "shrink")),
         ("steps", _pointer),
+        ("perturbation", _pointer),
     )
 
 
@@ -72,6 +74,8 @@ class Pass:
     """Mean of squared gradients; empty without."""
     steps: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.float64))
     """Steps made so far, float64; a pass adds one."""
+    perturbation: Perturbation | None = None
+    """What happens to the first tensor after everything else."""
     _made: "dict[torch.dtype, tuple[_Pass, ctypes.Array[_Part]]]" = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -117,6 +121,7 @@ class Pass:
             self.weight_decay,
             self.shrink,
             address_of(self.steps, "the number of steps", torch.float64, 1),
+            None if self.perturbation is None else self.perturbation.address,
         )
         return own, (_Part * len(parts))(*parts)
 

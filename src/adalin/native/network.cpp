@@ -267,6 +267,10 @@ inline int64_t train_on_images(const Network& net, const Data& data, const Batch
     linear(net, layer, x);
     if (!descend(net, data, x, batches, step, pass, results)) return step;
     weights_backward(net, layer, x, 0, layer.inputs, rule);
+    if (pass.perturbation) {
+      perturb(net.weights, *pass.perturbation, 0, net.weight_count);
+      next_step(*pass.perturbation);
+    }
   }
   return batches.steps();
 }
@@ -278,20 +282,27 @@ inline int64_t train_plainly(const Network& net, const Data& data, const Batches
   const Layer& layer = net.layers[0];
   Descend rule{net.weights, static_cast<Real>(scale_of_weights(pass))};
   int64_t together = rows_at_once(layer);
+  auto perturb_weights = [&](int64_t first, int64_t last) {
+    if (pass.perturbation) perturb(net.weights, *pass.perturbation, first, last);
+  };
   Batch now = gather(net, data, batches.rows(0), batches.length(0), 0);
   linear(net, layer, now);
   for (int64_t step = 0; step < batches.steps(); step++) {
     if (!descend(net, data, now, batches, step, pass, results)) return step;
+    perturb_weights(0, layer.weight);
+    perturb_weights(layer.weight + layer.inputs * layer.padded(), net.weight_count);
     Batch next = now;
     bool more = step + 1 < batches.steps();
     if (more) next = gather(net, data, batches.rows(step + 1), batches.length(step + 1), (step + 1) % 2);
     for (int64_t k = 0; k < layer.inputs; k += together) {
       int64_t end = smaller(k + together, layer.inputs);
       weights_backward(net, layer, now, k, end, rule);
+      perturb_weights(layer.weight + k * layer.padded(), layer.weight + end * layer.padded());
       if (!more) continue;
       if (k == 0) multiply(net, layer, next, k, end, FromRow{net.weights + layer.bias});
       else multiply(net, layer, next, k, end, FromMatrix{net.workspace + layer.input, layer.input_stride()});
     }
+    if (pass.perturbation) next_step(*pass.perturbation);
     now = next;
   }
   return batches.steps();
@@ -442,6 +453,12 @@ EXPORTED void adalin_conv_backward(const Conv* conv, const Real* input, int64_t 
     weight_gradient(c, input + i * c.inputs(), slopes.grad_z, grad_weight);
     input_gradient(c, turned, slopes.grad_z, grad_input + i * c.height * c.width * c.channels_row());
   }
+}
+
+// Weights perturbed once.
+EXPORTED void adalin_perturb(Real* weights, Perturbation* own, int64_t count) {
+  perturb(weights, *own, 0, count);
+  next_step(*own);
 }
 
 // One pass of an optimiser.

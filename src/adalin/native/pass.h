@@ -1,6 +1,6 @@
 // One pass of an optimiser over flat tensors: SGD, Adam and AdamW, RMSprop, as torch.optim computes them.
 #pragma once
-#include "vector.h"
+#include "noise.h"
 
 namespace {
 
@@ -17,6 +17,7 @@ struct Pass {
   double decay;   // of weights
   double shrink;  // factor of all weights before anything else
   double* steps;  // made so far; a pass adds one
+  Perturbation* perturbation;  // of the first part, after everything else; null without
 };
 
 struct Part {  // lengths are whole steps of 16
@@ -87,7 +88,7 @@ template <class Rule> void sweep(const Rule& rule, const Pass& pass, const Part&
   }
 }
 
-inline void run(const Pass& pass, const Part* parts, int64_t count) {
+inline void move(const Pass& pass, const Part* parts, int64_t count) {
   double steps = *pass.steps += 1;
   auto real = [](double number) { return static_cast<Real>(number); };
   auto all_parts = [&](const auto& rule) {
@@ -102,6 +103,13 @@ inline void run(const Pass& pass, const Part* parts, int64_t count) {
     case Method::RMSPROP:
       return all_parts(RMSprop{real(pass.lr), real(pass.momentum), real(pass.beta), real(1 - pass.beta), real(pass.epsilon)});
   }
+}
+
+inline void run(const Pass& pass, const Part* parts, int64_t count) {
+  move(pass, parts, count);
+  if (!pass.perturbation) return;
+  perturb(parts[0].value, *pass.perturbation, 0, parts[0].count);
+  next_step(*pass.perturbation);
 }
 
 }  // namespace
