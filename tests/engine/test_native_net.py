@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from adalin import AdaLin, CReLU, DeepFourier, Interpolation, bases, native
 from adalin.engine import Gram, Learner, Learning, ModuleNet, NativeNet, Net, Update
-from adalin.methods import Now, Rule
-from adalin.methods._shrink_perturb import ShrinkPerturb
+from adalin.methods import Method, Now, Rule
 from adalin.nn import GATES, make_activation
 from adalin.optim import SGD, Adam, AdamW, Optimizer, RMSprop
 from adalin.streams import Task
@@ -203,9 +202,12 @@ def test_passes_by_themselves_are_those_of_autograd(widths, batch: int, activati
         torch.testing.assert_close(own, value, rtol=1e-9, atol=1e-9)
 
 
+(PERTURB,) = Method.parse("shrink-perturb:shrink=0.9,noise=0.1").rules
+
+
 def perturbed(net: Net, data: Task, optimizer: Optimizer, batch: int, **options: Any) -> Learner:
     """A learner after three epochs with Shrink & Perturb after every step."""
-    learning = Learning(lr=lr_of(optimizer), batch_size=batch, seed=3, **{"rules": (ShrinkPerturb(),), **options})
+    learning = Learning(lr=lr_of(optimizer), batch_size=batch, seed=3, **{"rules": (PERTURB,), **options})
     learner, steps = Learner(net, optimizer, learning), -(-len(data.labels) // batch)
     learner.start_task(1, data, 3 * steps)
     for epoch in range(3):
@@ -229,9 +231,6 @@ class Halved(Rule):
     def after_step(self, net: Network, now: Now) -> None:
         for part in net.weights:
             part.value.mul_(0.5)
-
-
-PERTURB = ShrinkPerturb(shrink=0.9, noise=0.1)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
@@ -263,7 +262,7 @@ def test_shrink_and_perturb_with_any_widths_and_a_users_own_activation(widths: l
 
 
 @dataclass(frozen=True)
-class Tripled(ShrinkPerturb):
+class Tripled(type(PERTURB)):
     def after_step(self, net: Network, now: Now) -> None:
         for part in net.weights:
             part.value.mul_(3)
