@@ -80,6 +80,16 @@ def test_show_prints_the_state_of_a_folder(adalin):
     assert Path("over_tasks.pdf").read_bytes().startswith(b"%PDF")
 
 
+def test_show_prints_tables_for_a_page_and_a_paper(adalin):
+    adalin(*RUN)
+    code, out, _ = adalin("show", "--format", "latex")
+    assert code == 0
+    assert out.startswith(r"\begin{table}")
+    assert r"\caption{Random-label MNIST on 5,000 bundled MNIST digits}" in out
+    _, out, _ = adalin("show", "--format", "markdown")
+    assert "| ReLU |" in out
+
+
 def test_plan_tells_steps_time_and_disk_and_leaves_nothing(adalin):
     code, out, _ = adalin("plan", *RUN[1:])
     assert code == 0

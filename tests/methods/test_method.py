@@ -408,3 +408,28 @@ def test_an_option_that_cannot_be_written_in_a_text_is_refused(default: object) 
 def test_methods_cannot_be_changed_behind_the_registry() -> None:
     with pytest.raises(TypeError):
         methods()["adalin"] = methods()["l2"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("baseline", "ReLU"),
+        ("tanh", "Tanh"),
+        ("adalin", "AdaLin (ReLU)"),
+        ("adalin-gelu:gate=none", "AdaLin (GELU, gate none)"),
+        ("no-gate:base=tanh", "AdaLin without gate (Tanh)"),
+        ("crelu:match=params", "CReLU (match params)"),
+        ("l2", "L2"),
+        ("tanh+l2:strength=0.5+shrink-perturb", "Tanh + L2 (strength 0.5) + Shrink & Perturb"),
+        ("adam", "Adam, ReLU"),
+        ("sgd:momentum=0.9,nesterov=true+fourier", "SGD (momentum 0.9, nesterov), Deep Fourier"),
+    ],
+)
+def test_a_title_is_what_people_call_a_method(text: str, title: str) -> None:
+    assert Method.parse(text).title == title
+
+
+def test_everything_that_is_built_in_has_a_title_of_its_own() -> None:
+    titles = {name: Method.parse(name).title for name in methods()}
+    assert not {name for name, title in titles.items() if title == name}
+    assert len(set(titles.values())) >= len(titles) - 1, "plain SGD is the baseline's"

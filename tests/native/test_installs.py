@@ -14,7 +14,6 @@ import torch
 ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = [
-    pytest.mark.skipif(not os.environ.get("ADALIN_SLOW"), reason="installs and compiles for minutes: make test-slow"),
     pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="needs the source tree"),
     pytest.mark.timeout(1_800),
 ]
@@ -82,6 +81,7 @@ def test_an_archive_is_pure_python_without_a_compiler(archive, python, hidden, t
     assert said.endswith("install g++ or clang, then adalin again")
 
 
+@pytest.mark.skipif(not os.environ.get("ADALIN_SLOW"), reason="compiles for a minute: make test-slow")
 def test_an_editable_install_without_a_compiler_drops_old_kernels(python, hidden, tmp_path):
     tree = tmp_path / "tree"
     shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".git", ".venv", ".cache", "site", "results", "runs"))
@@ -93,9 +93,14 @@ def test_an_editable_install_without_a_compiler_drops_old_kernels(python, hidden
     assert not list(tree.rglob("*.so"))
 
 
-def test_a_wheel_carries_the_kernels_and_their_sources(tmp_path):
+def test_a_wheel_carries_the_kernels_and_their_sources_and_works_where_it_is_installed(python, tmp_path):
     run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", tmp_path, ROOT)
     (wheel,) = tmp_path.glob("adalin-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert {"adalin/native/adalin_base.so", "adalin/native/layer.cpp", "adalin/native/vector.h"} <= set(names)
     assert "-py3-none-" in wheel.name
+    run(python, "-m", "pip", "install", "--quiet", "--no-deps", wheel)
+    assert kernels(python, tmp_path).startswith("native kernels (")
+    model = "nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))"
+    program = f"from torch import nn; import adalin; print(adalin.convert({model}))"
+    assert "3 alphas added to 13 parameters" in run(python, "-c", program, folder=tmp_path)

@@ -5,12 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 
 from adalin.methods import Method
-from adalin.report import curves_figure, save_figure, summarise
+from adalin.report import curves_figure, draw_curves, save_figure, share_accuracies, summarise
 from adalin.report._figure import DASHES
 from adalin.report._page_data import SYMBOLS
-from adalin.report._style import MARKERS, STYLES, Style, style_of
+from adalin.report._style import COLOURS, MARKERS, STYLES, Style, style_of
 from adalin.studies import MAIN_METHODS, recipes
 from made_results import make_result, with_accuracies
 
@@ -22,8 +23,8 @@ def lines_of(results, **options):
 
 def test_a_line_is_the_mean_over_seeds_with_tasks_from_one():
     lines = lines_of([with_accuracies([0.2, 0.4]), with_accuracies([0.4, 0.8], seed=4), with_accuracies([0.1], "tanh")])
-    np.testing.assert_allclose(lines["baseline"].get_xydata(), [[1, 0.3], [2, 0.6]])
-    np.testing.assert_allclose(lines["tanh"].get_xydata(), [[1, 0.1]])
+    np.testing.assert_allclose(lines["ReLU"].get_xydata(), [[1, 0.3], [2, 0.6]])
+    np.testing.assert_allclose(lines["Tanh"].get_xydata(), [[1, 0.1]])
 
 
 def test_the_band_is_one_standard_deviation():
@@ -33,23 +34,48 @@ def test_the_band_is_one_standard_deviation():
     assert (heights.min(), heights.max()) == pytest.approx((0.3 - 0.02**0.5, 0.3 + 0.02**0.5))
 
 
-def test_settings_of_one_method_share_its_colour_and_differ_in_dashes():
-    lines = lines_of([with_accuracies([0.1], "fourier", lr=lr) for lr in (0.1, 0.01, 0.001, 0.0001)])
-    assert {to_hex(line.get_color()).upper() for line in lines.values()} == {STYLES["fourier"].colour}
-    assert {line.get_linestyle() for line in lines.values()} == set(DASHES.values())
+def test_settings_of_one_method_differ_in_shade_and_marker_and_say_what_differs():
+    lines = lines_of([with_accuracies([0.1], "fourier", lr=lr) for lr in (0.1, 0.01, 0.001)])
+    assert list(lines) == [f"Deep Fourier, lr {lr}" for lr in (0.1, 0.01, 0.001)]
+    colours = [to_hex(line.get_color()).upper() for line in lines.values()]
+    assert colours[0] == STYLES["fourier"].colour
+    assert len(set(colours)) == len({line.get_marker() for line in lines.values()}) == 3
+    assert {line.get_linestyle() for line in lines.values()} == {"-"}
 
 
 def test_what_has_no_such_number_is_left_out():
     runs = [make_result("adalin"), make_result(rows=0), make_result("fourier", rows=0, state="diverged")]
-    assert list(lines_of(runs)) == ["adalin"]
-    assert list(lines_of(runs, metric="srank")) == ["adalin"]
+    assert list(lines_of(runs)) == ["AdaLin (ReLU)"]
+    assert list(lines_of(runs, metric="srank")) == ["AdaLin (ReLU)"]
     assert lines_of(runs, metric="test_accuracy") == {}
 
 
-def test_a_diverged_seed_counts_as_in_the_tables():
+def test_a_diverged_seed_ends_in_a_cross_and_the_line_goes_on_without_it():
     diverged = with_accuracies([0.4], seed=4, tasks=2, state="diverged")
-    line = lines_of([with_accuracies([0.2, 0.6]), diverged])["baseline"]
-    np.testing.assert_allclose(line.get_ydata(), [0.3, 0.3])
+    (axes,) = curves_figure(summarise([with_accuracies([0.2, 0.6]), diverged]), title="").axes
+    line, cross = axes.lines
+    np.testing.assert_allclose(line.get_ydata(), [0.3, 0.6])
+    assert cross.get_marker() == "X"
+    np.testing.assert_allclose(cross.get_xydata(), [[1, 0.4]])
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["ReLU", "lost: the run diverged"]
+
+
+def test_lines_lie_above_all_bands():
+    results = [
+        with_accuracies([value] * 3, method, seed)
+        for method, value in (("baseline", 0.2), ("adalin", 0.3))
+        for seed in (3, 4)
+    ]
+    (axes,) = curves_figure(summarise(results), title="").axes
+    assert max(band.get_zorder() for band in axes.collections) < min(line.get_zorder() for line in axes.lines)
+
+
+def test_panels_of_accuracies_share_their_scale():
+    panels = Figure().subplots(1, 2)
+    for axes, value in zip(panels, (0.2, 0.9), strict=True):
+        draw_curves(axes, summarise([with_accuracies([value] * 3)]))
+    share_accuracies(panels)
+    assert {axes.get_ylim() for axes in panels} == {(0, 1)}
 
 
 @pytest.mark.parametrize(("name", "start"), [("x.png", b"\x89PNG"), ("x.PDF", b"%PDF"), ("x.svg", b"<?xml")])
@@ -85,6 +111,17 @@ def test_no_two_methods_with_a_style_of_their_own_look_alike():
     assert len({(style.colour, style.dash) for style in STYLES.values()}) == len(STYLES)
 
 
+def test_dashes_are_for_bases_that_stand_beside_their_adalin():
+    dashed = {method: style.colour for method, style in STYLES.items() if style.dash == "dash"}
+    assert dashed == {method: STYLES[f"adalin-{method}"].colour for method in dashed}
+    assert dashed
+
+
+def test_a_method_has_one_style_with_every_optimiser():
+    assert style_of("adam+adalin-tanh") == style_of("adamw:lr=0.1+adalin-tanh") == STYLES["adalin-tanh"]
+    assert style_of("adam+tanh+l2") == style_of("tanh+l2")
+
+
 def test_every_style_belongs_to_a_method_and_can_be_drawn():
     for method, style in STYLES.items():
         assert str(Method.parse(method)) == method
@@ -94,5 +131,6 @@ def test_every_style_belongs_to_a_method_and_can_be_drawn():
 
 
 def test_a_method_without_a_style_of_its_own_looks_the_same_everywhere():
-    assert style_of("mine") == Style("#009E73", "dashdot", "D")
-    assert all(style_of(f"mine{number}").dash != "solid" for number in range(20)), "solid is for those above"
+    assert style_of("mine") == style_of("mine")
+    assert style_of("mine") in {Style(colour, marker=marker) for colour in COLOURS for marker in MARKERS}
+    assert len({style_of(f"mine{number}") for number in range(20)}) > 10

@@ -2,7 +2,7 @@
 
 from rich.console import Console
 
-from adalin.report import results_table, summarise
+from adalin.report import latex_table, markdown_table, results_table, summarise
 from made_results import make_result, with_accuracies
 
 
@@ -57,3 +57,34 @@ def test_a_table_without_runs_is_printed():
     with console.capture() as text:
         console.print(results_table([], "nothing"))
     assert "nothing" in text.get()
+
+
+# For pages and papers
+
+
+def test_markdown_has_the_titles_and_the_cells_of_the_terminal():
+    lines = markdown_table(summarise([with_accuracies([0.2, 0.4], "adalin-tanh")]), "On MNIST").splitlines()
+    assert lines == [
+        "**On MNIST**",
+        "",
+        "| method | seeds | tasks | first | last | all tasks | runs |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | --- |",
+        "| AdaLin (Tanh) | 1 | 2 | 0.200 | 0.400 | 0.300 | done |",
+    ]
+
+
+def test_latex_is_a_booktabs_table_whose_special_characters_are_escaped():
+    results = [with_accuracies([0.2, 0.4], "shrink-perturb", seed) for seed in (3, 4)]
+    lines = latex_table(summarise(results), "100 % of a_b^c\\d").splitlines()
+    assert lines == [
+        r"\begin{table}",
+        r"  \caption{100 \% of a\_b\textasciicircum{}c\textbackslash{}d}",
+        r"  \begin{tabular}{lrrrrrl}",
+        r"  \toprule",
+        r"  method & seeds & tasks & first & last & all tasks & runs \\",
+        r"  \midrule",
+        r"  Shrink \& Perturb & 2 & 2 & 0.200 & 0.400 & 0.300 $\pm$ 0.000 & done \\",
+        r"  \bottomrule",
+        r"  \end{tabular}",
+        r"\end{table}",
+    ]

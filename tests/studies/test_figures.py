@@ -85,5 +85,5 @@ def test_the_command_has_the_smallest_budget_with_as_many_tasks(tasks, budget):
 
 def test_only_panels_that_are_there_are_drawn():
     figure = find(gates()).draw()
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["random-label-mnist"]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["Random-label MNIST"]
     assert len(figure.axes[0].lines) == 3

@@ -9,7 +9,7 @@ from rich.console import Console
 from tyro.conf import Positional
 
 from adalin.cli._options import Metavar, allow
-from adalin.cli._shared import WithPicture, WithPlugins, complain_of, find, show
+from adalin.cli._shared import TableFormat, WithPicture, WithPlugins, complain_of, find, show
 
 if TYPE_CHECKING:
     from adalin.runs import Result
@@ -23,6 +23,8 @@ class ShowCommand(WithPlugins, WithPicture):
     """Folder of runs, or of Parquet files made by `adalin export`; or one such file."""
     metric: str | None = None
     """Number that the picture shows; by default the online accuracy, or the return."""
+    format: TableFormat = "terminal"
+    """Form of the tables: terminal, or markdown and latex for a page and a paper."""
     render: Path | None = None
     """File for frames of an episode, played by each agent that SAC trained: its name ends in .png, .pdf or .svg."""
 
@@ -31,7 +33,7 @@ class ShowCommand(WithPlugins, WithPicture):
         if self.metric is not None and self.picture is None:
             raise ValueError("--metric is what a picture shows; name its file with --picture")
         results, problems = find(self.folder)
-        show(results, console, self.picture, self.metric)
+        show(results, console, self.picture, self.metric, self.format)
         if self.render is not None:
             self._render(results, self.render, console)
         return complain_of(problems)

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rich.console import Console
 from rich.text import Text
@@ -111,14 +111,29 @@ def find(place: Path) -> "tuple[list[Result], list[str]]":
     return results, problems
 
 
-def show(results: "list[Result]", console: Console, picture: Path | None = None, metric: str | None = None) -> None:
+TableFormat = Literal["terminal", "markdown", "latex"]
+"""Form of a table of results."""
+
+
+def show(
+    results: "list[Result]",
+    console: Console,
+    picture: Path | None = None,
+    metric: str | None = None,
+    table_format: TableFormat = "terminal",
+) -> None:
     """A table for each benchmark, and its curves."""
-    from adalin.report import curves_figure, results_table, save_figure
+    from adalin.report import curves_figure, latex_table, markdown_table, results_table, save_figure
     from adalin.studies import compare
 
     benchmarks = compare(results)
     for (benchmark, source), summaries in benchmarks.items():
-        console.print(results_table(summaries, f"{benchmark} on {source}"))
+        if table_format == "terminal":
+            console.print(results_table(summaries, f"{benchmark} on {source}"))
+        else:
+            write = markdown_table if table_format == "markdown" else latex_table
+            text = write(summaries, f"{summaries[0].run.description.title} on {source}")
+            console.print(text, markup=False, highlight=False, soft_wrap=True)
     if picture is None or not any(result.rows for result in results):
         return
     drawn = {

@@ -20,6 +20,8 @@ class ActivationMethod:
     """Name of the activation; None for the one that the option `base` names."""
     summary: str
     """One line about it."""
+    title: str
+    """Name in figures; empty where the base's own is enough."""
     paper: str = ""
     """Paper that it comes from."""
     options: Mapping[str, Option] = field(default_factory=dict)
@@ -36,16 +38,17 @@ def registered(name: str) -> ActivationMethod:
         options["granularity"] = "neuron"
     if entry.expansion > 1:
         options["match"] = "units"
-    return ActivationMethod(name, entry.summary, entry.paper, options)
+    return ActivationMethod(name, entry.summary, entry.title, entry.paper, options)
 
 
 ACTIVATION_METHODS = {
-    "baseline": ActivationMethod(None, "the base activation alone", options={"base": "relu"}),
+    "baseline": ActivationMethod(None, "the base activation alone", "", options={"base": "relu"}),
     **{name: registered(name) for name in ("adalin", "crelu", "fourier", "linear", "prelu")},
     # The tuned slopes of the paper are 0.6 to 0.9.
     "leaky_relu": ActivationMethod(
         "leaky_relu",
         "leaky ReLU with a large fixed slope",
+        "Leaky ReLU",
         "Lillo & Cheney 2026",
         options={"negative_slope": 0.7},
     ),
@@ -53,6 +56,7 @@ ACTIVATION_METHODS = {
     "no-gate": ActivationMethod(
         "adalin",
         "AdaLin without its gate: phi(x) + alpha x",
+        "AdaLin without gate",
         ACTIVATIONS.get("adalin").paper,
         options={"base": "relu"},
         fixed={"gate": "none"},

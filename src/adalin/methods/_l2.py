@@ -13,6 +13,7 @@ class L2(Rule):
     """
 
     name = "l2"
+    title = "L2"
     summary = "L2 regularisation of weights and biases"
     paper = "Kumar et al. 2023"
 

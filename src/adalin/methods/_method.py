@@ -94,6 +94,20 @@ class Method:
             raise TypeError(f"a method is a text such as 'adalin+l2', not {text!r}")
         return _parse(text, tuple(defaults.items()), METHODS.version, ACTIVATIONS.version)
 
+    @property
+    def title(self) -> str:
+        """The method as figures name it, with what is not at its default.
+
+        >>> Method.parse("adam+adalin-tanh+l2:strength=0.001").title
+        'Adam, AdaLin (Tanh) + L2 (strength 0.001)'
+        """
+        rules = [_titled(rule.title or rule.name, _changed(rule)) for rule in self.rules]
+        activations = [] if rules and self.activation == Activation() else [_activation_title(self.activation)]
+        acts = " + ".join([*activations, *rules])
+        if self.optimizer == SGD():
+            return acts
+        return f"{_titled(self.optimizer.title or self.optimizer.name, _changed(self.optimizer))}, {acts}"
+
     def __str__(self) -> str:
         optimizers = [] if self.optimizer == SGD() else [self.optimizer]
         before, after = ([_text(part.name, _changed(part)) for part in parts] for parts in (optimizers, self.rules))
@@ -164,6 +178,23 @@ def _check(activation: Activation) -> None:
         BASES.get(str(activation.options["base"]))
     with torch.random.fork_rng(devices=[]):  # the caller's random state stays as it is
         activation.layers()(2)
+
+
+def _activation_title(activation: Activation) -> str:
+    known = activation_method(activation.name)
+    changed = {key: value for key, value in activation.values if key != "base" and value != known.options[key]}
+    base = activation.options.get("base")
+    if base is None:
+        return _titled(known.title, changed)
+    named = ACTIVATIONS.get(str(base)).title if base in ACTIVATIONS else str(base)
+    return _titled(known.title, changed, named) if known.title else _titled(named, changed)
+
+
+def _titled(title: str, options: Mapping[str, Option], *first: str) -> str:
+    """A title with its options in parentheses: "SGD (momentum 0.9, nesterov)"."""
+    words = [key if value is True else f"{key} {value}" for key, value in options.items()]
+    inside = ", ".join([*first, *(word.replace("_", " ") for word in words)])
+    return f"{title} ({inside})" if inside else title
 
 
 def _changed(part: Rule | Optimizer) -> dict[str, Option]:

@@ -13,6 +13,7 @@ class ShrinkPerturb(Rule):
     """
 
     name = "shrink-perturb"
+    title = "Shrink & Perturb"
     summary = "shrinks the weights and adds those of a fresh network, a little after every step"
     paper = "Ash & Adams 2020; Kumar et al. 2023"
 

@@ -27,6 +27,8 @@ class ActivationEntry:
     """Builder of the layer: (num_parameters, dim, **options) -> the layer; either of the two may be None."""
     summary: str
     """One line about it."""
+    title: str
+    """Name in figures: "Leaky ReLU"."""
     expansion: int = 1
     """Outputs per neuron: the next layer's input is this many times as wide."""
     paper: str = ""
@@ -88,13 +90,14 @@ def register_activation(
     build: Callable[..., nn.Module],
     summary: str,
     *,
+    title: str = "",
     expansion: int = 1,
     paper: str = "",
     options: Mapping[str, Option] | None = None,
 ) -> None:
     """Make an activation known by name; `build(num_parameters, dim, **options)` returns the layer.
 
-    It is a method too, whose text sets `options`, given with their defaults.
+    It is a method too, whose text sets `options`, given with their defaults. Figures show its `title`, or its name.
     """
     check_entry("an activation", build, summary)
     if not isinstance(expansion, int) or expansion < 1:
@@ -103,7 +106,8 @@ def register_activation(
     for option, default in options.items():
         if not (isinstance(option, str) and option.isidentifier() and isinstance(default, Option)):
             raise ValueError(f"option {option!r} of an activation needs a default: a text, a number or a bool")
-    ACTIVATIONS.register(name, ActivationEntry(build, summary, expansion, paper, MappingProxyType(options)))
+    entry = ActivationEntry(build, summary, title or str(name), expansion, paper, MappingProxyType(options))
+    ACTIVATIONS.register(name, entry)
 
 
 def _fixed(name: str, num_parameters: int | None, dim: int | None, inplace: bool = False, **options: Any) -> nn.Module:
@@ -137,31 +141,62 @@ PAPERS = {
     "leaky_relu": "Maas et al. 2013",
     "hardswish": "Howard et al. 2019",
 }
+TITLES = {
+    "relu": "ReLU",
+    "tanh": "Tanh",
+    "sigmoid": "Sigmoid",
+    "gelu": "GELU",
+    "gelu_tanh": "GELU (tanh)",
+    "silu": "SiLU",
+    "mish": "Mish",
+    "elu": "ELU",
+    "selu": "SELU",
+    "celu": "CELU",
+    "leaky_relu": "Leaky ReLU",
+    "softplus": "Softplus",
+    "softsign": "Softsign",
+    "hardswish": "Hardswish",
+    "hardtanh": "Hardtanh",
+    "relu6": "ReLU6",
+    "sin": "Sine",
+    "identity": "Identity",
+}
 
 ACTIVATIONS: Registry[ActivationEntry] = Registry("activation")
 for _name in BASES:
-    register_activation(_name, partial(_fixed, _name), f"{_name}, fixed", paper=PAPERS.get(_name, ""))
-register_activation("linear", partial(_fixed, "identity"), "no activation: a deep linear network")
+    _title = TITLES.get(_name, _name)
+    register_activation(_name, partial(_fixed, _name), f"{_name}, fixed", title=_title, paper=PAPERS.get(_name, ""))
+register_activation("linear", partial(_fixed, "identity"), "no activation: a deep linear network", title="Deep linear")
 register_activation(
     "adalin",
     partial(_per_neuron, AdaLin, {}),
     "AdaLin: a learned linear term where the base saturates",
+    title="AdaLin",
     paper=ADALIN,
     options={"base": "relu", "gate": "cosine"},
 )
 for _name in BASES:
     _build = partial(_per_neuron, AdaLin, {"base": _name})
-    register_activation(f"adalin-{_name}", _build, f"AdaLin on {_name}", paper=ADALIN, options={"gate": "cosine"})
+    register_activation(
+        f"adalin-{_name}",
+        _build,
+        f"AdaLin on {_name}",
+        title=f"AdaLin ({TITLES.get(_name, _name)})",
+        paper=ADALIN,
+        options={"gate": "cosine"},
+    )
 register_activation(
     "prelu",
     partial(_per_neuron, AdaLin, {"init": 0.25}),
     "PReLU, one slope per neuron from 0.25",
+    title="PReLU",
     paper="He et al. 2015",
 )
 register_activation(
     "interpolation",
     partial(_per_neuron, Interpolation, {}),
     "s x + (1 - s) phi(x), s learned per neuron",
+    title="Interpolation",
     paper=ADALIN,
     options={"base": "relu"},
 )
@@ -169,6 +204,7 @@ register_activation(
     "crelu",
     partial(_concatenated, CReLU),
     "[relu(x), relu(-x)]",
+    title="CReLU",
     expansion=2,
     paper="Shang et al. 2016; Abbas et al. 2023",
 )
@@ -176,6 +212,7 @@ register_activation(
     "fourier",
     partial(_concatenated, DeepFourier),
     "deep Fourier features, [sin(x), cos(x)]",
+    title="Deep Fourier",
     expansion=2,
     paper="Lewandowski et al. 2024",
 )

@@ -22,6 +22,7 @@ class Adam(Optimizer):
     """
 
     name = "adam"
+    title = "Adam"
     summary = "steps of about the same size in every direction; weight decay in the gradient"
     paper = "Kingma & Ba 2015"
 
@@ -84,6 +85,7 @@ class AdamW(Adam):
     """Adam with weights that are scaled by 1 - lr * weight_decay before each step (Loshchilov & Hutter 2019)."""
 
     name = "adamw"
+    title = "AdamW"
     summary = "Adam with weight decay apart from the gradient"
     paper = "Loshchilov & Hutter 2019"
 

@@ -28,6 +28,8 @@ class Optimizer(ABC):
 
     name: ClassVar[str]
     """Name in methods' texts."""
+    title: ClassVar[str] = ""
+    """Name in figures; the name if it is empty."""
     summary: ClassVar[str] = ""
     """One line about it."""
     paper: ClassVar[str] = ""

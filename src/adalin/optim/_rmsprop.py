@@ -19,6 +19,7 @@ class RMSprop(Optimizer):
     """
 
     name = "rmsprop"
+    title = "RMSprop"
     summary = "the gradient over the root of a running mean of its square"
     paper = "Tieleman & Hinton 2012"
 

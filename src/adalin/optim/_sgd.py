@@ -18,6 +18,7 @@ class SGD(Optimizer):
     """
 
     name = "sgd"
+    title = "SGD"
     summary = "stochastic gradient descent, with momentum or without"
     paper = "Robbins & Monro 1951; Sutskever et al. 2013"
     usual_lr = None

@@ -2,7 +2,14 @@
 
 from adalin.report._archive import read_archive, read_results, unpack_results, write_results
 from adalin.report._contact_sheet import contact_sheet
-from adalin.report._figure import check_figure_path, curves_figure, draw_curves, save_figure
+from adalin.report._figure import (
+    check_figure_path,
+    curves_figure,
+    draw_curves,
+    legend_of,
+    save_figure,
+    share_accuracies,
+)
 from adalin.report._files import check_parent, replaced
 from adalin.report._loggers import open_loggers
 from adalin.report._page import PageTitles, Picture, write_page
@@ -37,7 +44,7 @@ from adalin.report._style import (
     styles_of,
 )
 from adalin.report._summary import Summary, by_benchmark, label_runs, mean_and_deviation, summarise
-from adalin.report._table import mean_text, results_table, short_number, spread
+from adalin.report._table import latex_table, markdown_table, mean_text, results_table, short_number, spread
 from adalin.report._verdict import Finding, Outcome, Verdict, all_of
 from adalin.report._watch import status_json, status_view
 
@@ -75,6 +82,9 @@ __all__ = [
     "fall_from_best",
     "hierarchical_bootstrap",
     "label_runs",
+    "latex_table",
+    "legend_of",
+    "markdown_table",
     "mean_and_deviation",
     "mean_text",
     "open_loggers",
@@ -87,6 +97,7 @@ __all__ = [
     "replaced",
     "results_table",
     "save_figure",
+    "share_accuracies",
     "short_commits",
     "short_number",
     "spread",

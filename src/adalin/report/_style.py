@@ -5,6 +5,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from adalin.methods import Method
+from adalin.optim import SGD
+
 # Okabe and Ito's colours, told apart by people who are colour-blind; black and yellow replaced.
 BLUE = "#0072B2"
 """Okabe and Ito's blue: AdaLin's colour."""
@@ -20,12 +23,20 @@ PURPLE = "#7A5195"
 """A purple in the place of their yellow: the colour of Shrink & Perturb."""
 GREY = "#6B6B6B"
 """A grey in the place of their black: the colour of training from scratch."""
-# Tol's.
+# Tol's muted colours and two between them.
 OLIVE = "#999933"
 WINE = "#AA3377"
-COLOURS = (BLUE, VERMILION, GREEN, PINK, ORANGE, SKY, PURPLE, GREY)
+INDIGO = "#332288"
+TEAL = "#44AA99"
+FOREST = "#117733"
+CYAN = "#88CCEE"
+ROSE = "#CC6677"
+MAGENTA = "#AA4499"
+BROWN = "#8C564B"
+SAND = "#C9A227"
+BLACK = "#333333"
+COLOURS = (INDIGO, TEAL, FOREST, CYAN, ROSE, MAGENTA, BROWN, SAND)
 """Colours of methods that have no style of their own."""
-DASHES = ("solid", "dash", "dot", "dashdot")
 MARKERS = "osD^vPX*"
 
 
@@ -36,7 +47,7 @@ class Style:
     colour: str
     """Colour in HTML's notation: "#0072B2"."""
     dash: str = "solid"
-    """Dash: solid, dash, dot or dashdot."""
+    """Dash: solid, or dash for an activation without AdaLin beside that with it."""
     marker: str = "o"
     """Marker in matplotlib's letters."""
 
@@ -50,42 +61,52 @@ STYLES = {
     "scratch": Style(GREY, marker="P"),
     "l2": Style(SKY, marker="X"),
     "shrink-perturb": Style(PURPLE, marker="*"),
-    # A base and its AdaLin share a colour; the base is dashed.
+    # A base and its AdaLin share a colour; the base is dashed, and nothing else is.
     "adalin-tanh": Style(OLIVE, marker="D"),
     "tanh": Style(OLIVE, "dash", "D"),
     "adalin-gelu": Style(WINE, marker="v"),
     "gelu": Style(WINE, "dash", "v"),
-    # So do AdaLin and its variants.
-    "adalin:gate=none": Style(BLUE, "dash", "o"),
-    "adalin:granularity=layer": Style(BLUE, "dot", "^"),
-    "adalin:granularity=network": Style(BLUE, "dashdot", "s"),
-    "adalin-gelu:gate=none": Style(WINE, "dot", "v"),
-    "adalin-tanh:gate=linear": Style(OLIVE, "dot", "^"),
-    "adalin-tanh:gate=quadratic": Style(OLIVE, "dashdot", "s"),
-    "interpolation": Style(SKY, "dash", "P"),
-    "leaky_relu": Style(VERMILION, "dash", "P"),
-    "prelu": Style(GREY, "dash", "X"),
+    "adalin:gate=none": Style(INDIGO, marker="P"),
+    "adalin:granularity=layer": Style(TEAL, marker="^"),
+    "adalin:granularity=network": Style(BROWN, marker="s"),
+    "adalin-gelu:gate=none": Style(ROSE, marker="v"),
+    "adalin-tanh:gate=linear": Style(FOREST, marker="^"),
+    "adalin-tanh:gate=quadratic": Style(CYAN, marker="s"),
+    "interpolation": Style(MAGENTA, marker="P"),
+    "leaky_relu": Style(SAND, marker="P"),
+    "prelu": Style(BLACK, marker="X"),
 }
-"""Styles of known methods, by their text; where methods are listed, these come in this order and before others."""
+"""Styles of known methods, by their text without an optimiser; in lists, these come in this order and before others."""
 
 
 def styles_of(methods: Sequence[str]) -> list[Style]:
-    """The styles of settings that are shown together, by their methods: those of one method differ in their dashes."""
+    """The styles of settings that are shown together: those of one method differ in shade and marker."""
     styles = []
     seen = Counter[str]()
     for method in methods:
-        style = style_of(method)
-        dash = DASHES[(DASHES.index(style.dash) + seen[method]) % len(DASHES)]
-        styles.append(replace(style, dash=dash))
+        style, number = style_of(method), seen[method]
+        marker = MARKERS[(MARKERS.index(style.marker) + number) % len(MARKERS)]
+        styles.append(replace(style, colour=_lighter(style.colour, 1 - 0.7**number), marker=marker))
         seen[method] += 1
     return styles
 
 
 def style_of(method: str) -> Style:
-    """The style of a method's text: its own, or one that follows from the text."""
-    if method in STYLES:
-        return STYLES[method]
-    number = int.from_bytes(hashlib.sha256(method.encode()).digest()[:4], "big")
-    colour = COLOURS[number % len(COLOURS)]
-    dash = DASHES[1 + number // 8 % 3]  # solid lines are for known methods
-    return Style(colour, dash, MARKERS[number // 24 % 8])
+    """The style of a method's text, the same with every optimiser: its own, or one that follows from the text."""
+    try:
+        alone = replace(Method.parse(method), optimizer=SGD())
+    except ValueError:  # a plugin's that is not loaded
+        return _style_from(method)
+    text = str(alone)
+    return STYLES[text] if text in STYLES else _style_from(text)
+
+
+def _style_from(text: str) -> Style:
+    number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
+    return Style(COLOURS[number % len(COLOURS)], marker=MARKERS[number // 8 % 8])
+
+
+def _lighter(colour: str, share: float) -> str:
+    """A colour with a share of white."""
+    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return "#" + "".join(f"{round(value + (255 - value) * share):02X}" for value in (red, green, blue))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adalin.methods import Method
 from adalin.metrics import is_accuracy
 from adalin.report._statistics import Values
 from adalin.report._style import STYLES
@@ -23,6 +24,11 @@ class Summary:
     """The method, and those settings that tell it from others it is shown with."""
     results: Sequence[Result]
     """Results of its runs, one for each seed."""
+    title: str = ""
+    """The same label for people, as figures show it: "AdaLin (Tanh), lr 0.001"."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "title", self.title or self.label)
 
     @cached_property
     def config(self) -> Mapping[str, Any]:
@@ -111,14 +117,16 @@ def summarise(results: Sequence[Result], *, choosing: Collection[int] = ()) -> l
     for result in results:
         settings.setdefault(result.run.setting_folder, []).append(result)
     labels = _labels({folder: members[0].run for folder, members in settings.items()})
+    titles = _labels({folder: members[0].run for folder, members in settings.items()}, for_people=True)
     summaries = []
     for folder, members in settings.items():
         chose = [result for result in members if result.run.seed in choosing]
         reported = [result for result in members if result.run.seed not in choosing]
-        summaries.append(Summary(labels[folder], reported or chose))
+        summaries.append(Summary(labels[folder], reported or chose, titles[folder]))
         if reported and chose:
             seeds = ", ".join(str(result.run.seed) for result in chose)
-            summaries.append(Summary(f"{labels[folder]} (seeds {seeds})", chose))
+            note = f" (seeds {seeds})"
+            summaries.append(Summary(labels[folder] + note, chose, titles[folder] + note))
     return summaries
 
 
@@ -127,8 +135,8 @@ def label_runs(runs: Sequence[Run[Any]]) -> dict[Path, str]:
     return _labels({run.setting_folder: run for run in runs})
 
 
-def _labels(runs: Mapping[Path, Run[Any]]) -> dict[Path, str]:
-    """The same, given one run of each setting by its folder."""
+def _labels(runs: Mapping[Path, Run[Any]], *, for_people: bool = False) -> dict[Path, str]:
+    """The same, given one run of each setting by its folder; for people, the method's title and words."""
     methods: dict[str, dict[Path, Mapping[str, Any]]] = {}
     for folder, run in runs.items():
         methods.setdefault(run.method, {})[folder] = run.config
@@ -139,9 +147,23 @@ def _labels(runs: Mapping[Path, Run[Any]]) -> dict[Path, str]:
             name for name in names if name != "seed" and len({config[name] for config in configs.values()}) > 1
         ]
         for folder, config in configs.items():
-            own = [f"{name}={config[name]}" for name in differing if config[name] is not None]
-            labels[folder] = " ".join((method, *own))
+            own = {name: config[name] for name in differing if config[name] is not None}
+            if for_people:
+                labels[folder] = ", ".join((_title(method), *(f"{_words(name)} {own[name]}" for name in own)))
+            else:
+                labels[folder] = " ".join((method, *(f"{name}={own[name]}" for name in own)))
     return labels
+
+
+def _title(method: str) -> str:
+    try:
+        return Method.parse(method).title
+    except ValueError:  # a plugin's that is not loaded
+        return method
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def by_benchmark(

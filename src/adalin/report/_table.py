@@ -1,4 +1,4 @@
-"""Results as a table for the terminal."""
+"""Results as a table: for the terminal, in Markdown, in LaTeX."""
 
 from collections.abc import Sequence
 
@@ -14,17 +14,59 @@ from adalin.runs import Result
 
 def results_table(summaries: Sequence[Summary], title: str) -> Table:
     """Per setting: how many tasks count, the score in the first and last of them and over all, how far its runs are."""
+    heads, rows = _cells(summaries)
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column(heads[0], overflow="fold")
+    for name in heads[1:-1]:
+        table.add_column(name, justify="right")
+    table.add_column(heads[-1])
+    for summary, cells in zip(summaries, rows, strict=True):
+        table.add_row(*map(Text, (summary.label, *cells)))  # rich would look for emojis in each str, again and again
+    return table
+
+
+def markdown_table(summaries: Sequence[Summary], title: str) -> str:
+    """The same in Markdown, with the methods' titles."""
+    heads, rows = _cells(summaries)
+    lines = [heads, ["---", *["---:"] * (len(heads) - 2), "---"]]
+    lines += [[summary.title, *cells] for summary, cells in zip(summaries, rows, strict=True)]
+    table = "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
+    return f"**{title}**\n\n{table}\n"
+
+
+def latex_table(summaries: Sequence[Summary], title: str) -> str:
+    """The same in LaTeX, for the package booktabs."""
+    heads, rows = _cells(summaries)
+    lines = [[summary.title, *cells] for summary, cells in zip(summaries, rows, strict=True)]
+    head, *body = ["  " + " & ".join(map(_to_latex, line)) + r" \\" for line in [heads, *lines]]
+    columns = "l" + "r" * (len(heads) - 2) + "l"
+    begin = [r"\begin{table}", rf"  \caption{{{_to_latex(title)}}}", rf"  \begin{{tabular}}{{{columns}}}"]
+    rules = [r"  \toprule", head, r"  \midrule", *body, r"  \bottomrule"]
+    return "\n".join([*begin, *rules, r"  \end{tabular}", r"\end{table}", ""])
+
+
+_LATEX = {
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+}
+
+
+def _to_latex(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in text)
+
+
+def _cells(summaries: Sequence[Summary]) -> tuple[list[str], list[list[str]]]:
+    """The heads of all columns, and of each setting all cells but the first, which names it."""
     test_score = summaries[0].run.description.test_score if summaries else ""
     tested = any(summary.has(test_score) for summary in summaries)
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("method", overflow="fold")
     task = summaries[0].run.description.task_name if summaries else "task"
-    heads = ["seeds", f"{task}s", "first", "last", f"all {task}s"]
+    heads = ["method", "seeds", f"{task}s", "first", "last", f"all {task}s"]
     if tested:
         heads.append(f"all {task}s, {test_score.partition('_')[0]}")
-    for name in heads:
-        table.add_column(name, justify="right")
-    table.add_column("runs")
+    rows = []
     for summary in summaries:
         values = summary.scores()
         cells = [str(len(summary.results)), str(summary.tasks)]
@@ -36,9 +78,8 @@ def results_table(summaries: Sequence[Summary], title: str) -> Table:
         if tested:
             cells.append(spread(summary.total(test_score)))
         states = dict.fromkeys(state_text(result) for result in summary.results)
-        texts = (summary.label, *cells, ", ".join(states))
-        table.add_row(*map(Text, texts))  # rich would look for emojis in each str, again and again
-    return table
+        rows.append([*cells, ", ".join(states)])
+    return [*heads, "runs"], rows
 
 
 def state_text(result: Result) -> str:

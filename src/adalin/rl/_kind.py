@@ -83,6 +83,7 @@ class SoftActorCritic(Kind[SACSettings]):
         env, settings = environment_of(run), run.settings
         return Description(
             benchmark=run.benchmark,
+            title=f"SAC on {env}",
             summary=f"SAC in {env}; a period is {settings.period:,} steps",
             network="mlp-256, three of them",
             command=("adalin", "run", self.name, "--env", env),

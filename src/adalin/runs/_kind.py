@@ -34,6 +34,8 @@ class Description:
 
     benchmark: str
     """Name of the benchmark, without its version."""
+    title: str
+    """Name of the benchmark in figures."""
     summary: str
     """Benchmark in one line."""
     network: str

@@ -22,6 +22,8 @@ class Benchmark:
     """Name with a version, "-v1": a change of behaviour gets a new one."""
     summary: str
     """One line about it."""
+    title: str = ""
+    """Name in figures: "Permuted MNIST"; empty for the name."""
     stream: Callable[..., Stream]
     """Builder of its tasks: (dataset, *, seed, images, scaling) -> stream."""
     dataset: str | None
@@ -95,6 +97,7 @@ _KUMAR, _LEWANDOWSKI = "Kumar et al. 2023", "Lewandowski et al. 2024"
 for _benchmark in (
     Benchmark(
         id="permuted-mnist-v1",
+        title="Permuted MNIST",
         summary="10,000 digits whose pixels are permuted anew in each task",
         stream=Permuted,
         dataset="mnist",
@@ -103,6 +106,7 @@ for _benchmark in (
     ),
     Benchmark(
         id="random-label-mnist-v1",
+        title="Random-label MNIST",
         summary="1,200 digits with new random labels in each task",
         stream=RandomLabel,
         dataset="mnist",
@@ -111,6 +115,7 @@ for _benchmark in (
     ),
     Benchmark(
         id="random-label-cifar10-v1",
+        title="Random-label CIFAR-10",
         summary="1,200 images with new random labels in each task",
         stream=RandomLabel,
         dataset="cifar10",
@@ -119,6 +124,7 @@ for _benchmark in (
     ),
     Benchmark(
         id="shuffled-label-cifar10-v1",
+        title="Shuffled-label CIFAR-10",
         summary="5,000 images whose classes are renamed in each task",
         stream=ShuffledLabel,
         dataset="cifar10",
@@ -127,6 +133,7 @@ for _benchmark in (
     ),
     Benchmark(
         id="class-split-cifar100-v1",
+        title="Class-split CIFAR-100",
         summary="five new classes of 500 images in each task",
         stream=ClassSplit,
         dataset="cifar100",
@@ -138,6 +145,7 @@ for _benchmark in (
     ),
     Benchmark(
         id="class-incremental-cifar100-v1",
+        title="Class-incremental CIFAR-100",
         summary="five new classes of 500 images join those of all tasks before",
         stream=ClassIncremental,
         dataset="cifar100",

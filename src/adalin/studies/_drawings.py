@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -17,7 +16,19 @@ from matplotlib.ticker import MaxNLocator
 from adalin.methods import Method
 from adalin.models import make_model
 from adalin.nn import AdaLin, split_parameters
-from adalin.report import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, Summary, Values, draw_curves
+from adalin.report import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    VERMILION,
+    Summary,
+    Values,
+    draw_curves,
+    legend_of,
+    share_accuracies,
+)
 
 
 @dataclass(frozen=True)
@@ -31,23 +42,25 @@ class Panel:
 
 
 def curves(panels: Sequence[Panel], metric: str | None = None) -> Figure:
-    """A panel per benchmark, one legend for all."""
+    """A panel per benchmark; one legend for all, in the place of a panel where one is empty."""
     columns = 2 if len(panels) == 4 else min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
-    figure = Figure(figsize=(4.2 * columns, 3 * rows + 0.6), layout="constrained")
+    figure = Figure(figsize=(4.2 * columns, 3 * rows + 0.4), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False)
-    labels: dict[str, Artist] = {}
-    for axes, panel in zip(grid.flat, panels, strict=False):
+    shown, empty = list(grid.flat[: len(panels)]), list(grid.flat[len(panels) :])
+    for axes, panel in zip(shown, panels, strict=True):
         draw_curves(axes, panel.summaries, metric)
         axes.set_title(panel.title, loc="left", fontsize="medium", fontweight="bold")
-        if not any(summary.has(metric or summary.run.description.score) for summary in panel.summaries):
+        if not axes.lines:
             axes.text(0.5, 0.5, "no run yet", transform=axes.transAxes, ha="center", color=GREY)
-        labels |= {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    for axes in grid.flat[len(panels) :]:
+    share_accuracies(shown)
+    for axes in empty:
         axes.axis("off")
-    figure.legend(
-        list(labels.values()), list(labels), loc="outside lower center", ncols=4, frameon=False, fontsize="small"
-    )
+    handles, labels = legend_of(shown)
+    if empty:
+        empty[0].legend(handles, labels, loc="center left", frameon=False)
+    else:
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(4, 2 * columns), frameon=False)
     return figure
 
 

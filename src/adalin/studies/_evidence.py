@@ -136,7 +136,7 @@ def common_seeds(seeds: Sequence[Sequence[int]]) -> list[int]:
 def _begun(summary: Summary) -> Summary | None:
     """Without runs that wait for their turn: those say nothing, and must not keep the others from it."""
     results: list[Result] = [result for result in summary.results if result.rows or result.state == "diverged"]
-    return Summary(summary.label, results) if results else None
+    return Summary(summary.label, results, summary.title) if results else None
 
 
 def _common_tasks(summaries: Sequence[Summary]) -> int:

@@ -41,9 +41,9 @@ IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\.png\)")
 
 
 def save_picture(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """A figure as PNG and PDF, in a folder that is made if it is not there."""
+    """A figure as PNG, PDF and SVG, in a folder that is made if it is not there."""
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{name}{suffix}" for suffix in (".png", ".pdf")]
+    paths = [folder / f"{name}{suffix}" for suffix in (".png", ".pdf", ".svg")]
     save_figure(figure, *paths)
     return paths
 

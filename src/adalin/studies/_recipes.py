@@ -126,7 +126,7 @@ class Recipe:
             folders = [run.folder for run in wanted]
             summaries = summarise([found[folder] for folder in folders if folder in found], choosing=SWEEP_SEEDS)
             note = " (bundled digits)" if wanted[0].config.get("data") == DIGITS_SHA256 else ""
-            panels.append(Panel((part.title or wanted[0].description.benchmark) + note, summaries))
+            panels.append(Panel((part.title or wanted[0].description.title) + note, summaries))
         return self.draw(panels)
 
 

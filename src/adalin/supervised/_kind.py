@@ -85,6 +85,7 @@ class Supervised(Kind[SupervisedSettings]):
         is_newest = get_benchmark(benchmark.name) is benchmark
         return Description(
             benchmark=benchmark.name,
+            title=benchmark.title or benchmark.name,
             summary=benchmark.summary,
             network=network_of(run),
             command=("adalin", "run", benchmark.name if is_newest else benchmark.id),
