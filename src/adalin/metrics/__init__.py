@@ -6,8 +6,8 @@ from adalin.metrics._network_on_data import NEEDS, NetworkOnData
 from adalin.metrics._rank import effective_rank_of, srank_of
 from adalin.metrics._recorder import Layer
 from adalin.metrics._registry import Metric, is_accuracy, measure, metrics, register_metric
-from adalin.metrics._undisturbed import undisturbed
 from adalin.metrics._units import TAU, dormant_units, sign_entropies
+from adalin.structure import undisturbed
 
 __all__ = [
     "NEEDS",

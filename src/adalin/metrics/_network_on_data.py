@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from adalin.metrics._recorder import Layer, Recorder
-from adalin.metrics._undisturbed import undisturbed
+from adalin.structure import undisturbed
 
 NEEDS = frozenset({"inputs", "units", "weights", "labels", "gradient", "test", "online"})
 """What metrics may look at: inputs and what the network makes of them, statistics of hidden units, weights; and, of a

@@ -7,11 +7,10 @@ from torch import nn
 
 from adalin.models._resnet import Block
 from adalin.nn import PerNeuron
-from adalin.structure import Edge, Units
+from adalin.structure import RESIDUAL, Edge, Units
 
 PASSED = (nn.Flatten, nn.MaxPool2d, nn.AdaptiveAvgPool2d)
 """Modules that leave units where they are."""
-RESIDUAL = "its outputs are added to another layer's (a residual sum)"
 
 
 def hidden_layers(model: nn.Module) -> list[Units]:
@@ -28,6 +27,7 @@ class _Layer:
     """A hidden layer while it is put together: first what feeds it, then its activation, then what reads it."""
 
     width: int
+    axis: int
     incoming: list[Edge] = field(default_factory=list)
     biases: list[Edge] = field(default_factory=list)
     gains: list[Edge] = field(default_factory=list)
@@ -48,7 +48,9 @@ class _Layer:
     def freeze(self) -> Units:
         edges = (self.incoming, self.biases, self.gains, self.shifts, self.alphas, self.outgoing)
         incoming, biases, gains, shifts, alphas, outgoing = map(tuple, edges)
-        return Units(self.name, self.width, 1, incoming, biases, gains, shifts, alphas, outgoing, self.entangled)
+        return Units(
+            self.name, self.width, self.axis, incoming, biases, gains, shifts, alphas, outgoing, self.entangled
+        )
 
 
 class _LayerWalk:
@@ -82,7 +84,7 @@ class _LayerWalk:
         if read is not None:
             repeat = module.weight.shape[1] // (read.copies * read.width)  # places of an image that was flattened
             read.outgoing.append(Edge(f"{name}weight", axis=1, copies=read.copies, repeat=repeat))
-        fed = _Layer(module.weight.shape[0], [Edge(f"{name}weight")])
+        fed = _Layer(module.weight.shape[0], 1 - module.weight.dim(), [Edge(f"{name}weight")])
         if module.bias is not None:
             fed.biases.append(Edge(f"{name}bias"))
         return fed

@@ -32,16 +32,21 @@ class Edge:
 
 @dataclass(frozen=True)
 class Units:
-    """One hidden layer, seen from its activation."""
+    """One hidden layer, seen from its activation.
+
+    Where `entangled` is empty, a unit is replaced by itself: with new `incoming` and an `outgoing` of 0, nothing else
+    of the network changes, except through a norm over all units before the activation. All edges together, `others`
+    too, are every place of the unit's index: the network computes the same if all of them are permuted alike.
+    """
 
     name: str
-    """Path of the activation in the model."""
+    """Path of the activation in the model; of a function, that of its caller and the function's name."""
     width: int
     """Number of units."""
     axis: int
-    """Axis of the units in what the activation takes and gives."""
+    """Axis of the units in what the activation takes, counted from the end."""
     incoming: tuple[Edge, ...]
-    """Weights whose products are summed into the units."""
+    """Weights whose products are summed into the units, or multiply them as those of a gated unit's other half do."""
     biases: tuple[Edge, ...] = ()
     """Biases of the layers that `incoming` belong to."""
     gains: tuple[Edge, ...] = ()
@@ -49,8 +54,16 @@ class Units:
     shifts: tuple[Edge, ...] = ()
     """Summands of these norms; 0 in a new network."""
     alphas: tuple[Edge, ...] = ()
-    """Parameters of the activation, where each unit has its own."""
+    """Other parameters of which each unit has its own: those of the activation, factors of a layer scale."""
     outgoing: tuple[Edge, ...] = ()
     """Weights that read the units' outputs."""
     entangled: str = ""
     """Reason why a unit cannot be replaced by itself, such as a residual sum; empty where it can."""
+    means: tuple[Edge, ...] = ()
+    """Running means of the norms, which are buffers; 0 in a new network."""
+    variances: tuple[Edge, ...] = ()
+    """Running variances, likewise; 1 in a new network."""
+    others: tuple[Edge, ...] = ()
+    """All else that has an index of the same units: of layers before and behind that share them, such as a stream."""
+    activation: str = ""
+    """Name of the activation: that of its base, else of its class."""

@@ -10,10 +10,11 @@ from torch import nn
 
 
 @contextmanager
-def undisturbed(model: nn.Module, device: torch.device) -> Iterator[None]:
-    """Eval mode, uncompiled; afterwards modes, buffers and the random states of torch, NumPy and Python are as before.
+def undisturbed(model: nn.Module, device: torch.device, *, training: bool | None = False) -> Iterator[None]:
+    """Uncompiled; afterwards modes, buffers and the random states of torch, NumPy and Python are as before.
 
-    Parameters and their gradients are whoever's who is inside. Generators that a model keeps for itself are not known.
+    `training` is the mode of all modules inside, eval by default; None leaves each in its own. Parameters and their
+    gradients are whoever's who is inside. Generators that a model keeps for itself are not known.
     """
     modes = [(module, module.training) for module in model.modules()]
     buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
@@ -22,7 +23,8 @@ def undisturbed(model: nn.Module, device: torch.device) -> Iterator[None]:
     fork = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
     with fork, _uncompiled():
         try:
-            model.eval()
+            if training is not None:
+                model.train(training)
             yield
         finally:
             for module, training in modes:
