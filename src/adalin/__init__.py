@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from adalin.executors import run
+    from adalin.monitor import Monitor, examine, probe
     from adalin.nn import (
         ActivationEntry,
         AdaLin,
@@ -32,16 +33,23 @@ __all__ = [
     "ConvertedSite",
     "DeepFourier",
     "Interpolation",
+    "Monitor",
     "activations",
     "bases",
     "convert",
+    "examine",
     "make_activation",
     "param_groups",
+    "probe",
     "register_activation",
     "run",
 ]
 
-_ROOMS = {"run": "executors", "convert": "surgery", "Conversion": "surgery", "ConvertedSite": "surgery"}
+_ROOMS = {
+    "run": "executors",
+    **dict.fromkeys(("convert", "Conversion", "ConvertedSite"), "surgery"),
+    **dict.fromkeys(("Monitor", "examine", "probe"), "monitor"),
+}
 """Where names come from that are not of `adalin.nn`."""
 
 

@@ -1,7 +1,7 @@
 """What is measured of a network at the end of a task: performance, rank, units and weights."""
 
 from adalin.metrics import _performance, _rank, _units, _weights  # noqa: F401, which register them in this order
-from adalin.metrics._activations import register_hidden_activation
+from adalin.metrics._activations import hidden_activations, register_hidden_activation
 from adalin.metrics._network_on_data import NEEDS, NetworkOnData
 from adalin.metrics._rank import effective_rank_of, srank_of
 from adalin.metrics._recorder import Layer
@@ -17,6 +17,7 @@ __all__ = [
     "NetworkOnData",
     "dormant_units",
     "effective_rank_of",
+    "hidden_activations",
     "is_accuracy",
     "measure",
     "metrics",

@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import numpy as np
 from torch import Tensor
 
 from adalin._registry import Registry, check_entry
@@ -91,7 +90,7 @@ def measure(network: NetworkOnData, names: Iterable[str] | None = None) -> dict[
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Tensor | np.ndarray | np.generic):
+    if isinstance(value, Tensor) or type(value).__module__ == "numpy":
         return _rounded(value.tolist())
     if isinstance(value, float):
         return value if math.isfinite(value) else None

@@ -19,7 +19,8 @@ def undisturbed(model: nn.Module, device: torch.device, *, training: bool | None
     modes = [(module, module.training) for module in model.modules()]
     buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
     python = random.getstate()
-    numpy = sys.modules["numpy"].random.get_state() if "numpy" in sys.modules else None
+    library = sys.modules.get("numpy")
+    numpy = None if library is None else library.random.get_state()
     fork = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
     with fork, _uncompiled():
         try:
@@ -35,8 +36,8 @@ def undisturbed(model: nn.Module, device: torch.device, *, training: bool | None
                     with torch.no_grad():
                         buffer.copy_(before)
             random.setstate(python)
-            if numpy is not None:
-                sys.modules["numpy"].random.set_state(numpy)
+            if library is not None:
+                library.random.set_state(numpy)
 
 
 def _uncompiled() -> AbstractContextManager[object]:
