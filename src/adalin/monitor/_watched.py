@@ -171,7 +171,8 @@ class Watched:
         """Out of a hook: an optimiser's hooks must not change while it calls them, so they go with the next forward."""
         self._is_open = False
         self._counter.due = sys.maxsize
-        optimizer_hooks, forward_hooks = [], []
+        optimizer_hooks: list[Any] = []
+        forward_hooks: list[Any] = []
         for handle in self._temporary:
             (forward_hooks if isinstance(handle, ForwardHook) else optimizer_hooks).append(handle)
         _remove(forward_hooks)
