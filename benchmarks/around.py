@@ -21,6 +21,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from adalin import native
 from adalin.data import Dataset
 from adalin.engine import Gram, Learner, Learning, Steps, make_net
+from adalin.executors import engine_settings
 from adalin.methods import Method, Now, Rule
 from adalin.models import make_model
 from adalin.runs import RunFolder, Session, read_run
@@ -108,7 +109,7 @@ def _noise(name: str) -> Dataset:
 
 
 def _train(runs: list[StreamRun], streams: Streams) -> None:
-    with tempfile.TemporaryDirectory() as root:
+    with tempfile.TemporaryDirectory() as root, engine_settings():
         for run in runs:
             folder = RunFolder(Path(root) / run.folder)
             folder.create_or_check(dict(run.config), {"tasks": run.tasks})

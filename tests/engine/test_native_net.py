@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from adalin import AdaLin, CReLU, DeepFourier, Interpolation, bases, native
 from adalin.engine import Gram, Learner, Learning, ModuleNet, NativeNet, Net, Update
 from adalin.methods import Method, Now, Rule
+from adalin.metrics import NetworkOnData
 from adalin.nn import GATES, make_activation
 from adalin.optim import SGD, Adam, AdamW, Optimizer, RMSprop
 from adalin.streams import Task
@@ -620,3 +621,50 @@ def test_an_own_activation_trains_where_products_of_images_are_offered() -> None
     net = NativeNet(nn.Sequential(nn.Linear(30, 20), Own(), nn.Linear(20, 4)))
     net.start_task(0, Task(images, labels), Gram(images, images @ images.T))
     assert len(net.train_steps(torch.arange(40), 16, 0, Update(SGD(), {}, 0.1))) == 3
+
+
+# ---- Watched --------------------------------------------
+
+SHARED = AdaLin("tanh", 21)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda n: AdaLin("relu", n), lambda n: CReLU(), lambda n: Wave(), lambda n: SHARED, lambda n: nn.ReLU(True)],
+    ids=["adalin", "crelu", "a user's own", "shared", "in place"],
+)
+def test_hooks_on_activations_see_in_a_watched_pass_what_they_see_in_the_networks_own(make) -> None:
+    model = perceptron([30, 21, 21, 10], make, norm=True)
+    net, x, seen = NativeNet(model), torch.randn(41, 30), list[Tensor]()
+
+    def look(module: nn.Module, inputs: tuple[Tensor], output: Tensor) -> None:
+        seen.extend((inputs[0].detach().clone(), output.detach().clone()))
+
+    activations = {module for module in model if not isinstance(module, nn.Linear | nn.LayerNorm | nn.Flatten)}
+    for module in activations:
+        module.register_forward_hook(look)
+    expected = model(x)
+    theirs, grad = list(seen), torch.randn_like(expected)
+    seen.clear()
+    torch.testing.assert_close(net.watched(x), expected)
+    assert len(seen) == len(theirs) == 4
+    for mine, own in zip(seen, theirs, strict=True):
+        torch.testing.assert_close(mine, own)
+    gradients = torch.autograd.grad(expected, list(model.parameters()), grad)
+    mine = net.gradients_from(grad)
+    for name, own in zip(mine, gradients, strict=True):
+        torch.testing.assert_close(mine[name], own, rtol=1e-4, atol=1e-5)
+
+
+def test_metrics_by_a_native_networks_passes_are_those_of_its_module() -> None:
+    net = NativeNet(perceptron([30, 21, 18, 10], lambda units: AdaLin("tanh", units)))
+    x, y = torch.randn(41, 30), torch.randint(10, (41,))
+    mine = NetworkOnData(net.model, x, y, passes=(net.watched, net.gradients_from), chunk=16)
+    theirs = NetworkOnData(net.model, x, y, chunk=16)
+    assert torch.allclose(mine.logits, theirs.logits, atol=1e-5)
+    for name, own in theirs.gradient.items():
+        torch.testing.assert_close(mine.gradient[name], own)
+    assert [layer.name for layer in mine.layers] == [layer.name for layer in theirs.layers]
+    for layer, own in zip(mine.layers, theirs.layers, strict=True):
+        assert torch.allclose(layer.saturation, own.saturation, atol=1e-5)
+        assert torch.equal(layer.positive, own.positive)

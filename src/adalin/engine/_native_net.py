@@ -163,6 +163,30 @@ class NativeNet(Net):
         self._run(self._x)
         return self._network.outputs(x.shape[0]).clone()
 
+    def watched(self, x: Tensor) -> Tensor:
+        """As `forward`; the modules of activations are called, too, so that hooks see what is on its way.
+
+        Convolutions' activations are not: `can_be_watched`.
+        """
+        self._x, batch, start = self._rows(x), x.shape[0], 0
+        for index, block in enumerate(self._blocks):
+            if block.activation is None:
+                continue
+            self._network.forward(self._x, start, index + 1, activated=False)
+            own, start = self._network.activation_inputs(index, batch).clone(), index + 1
+            if index in self._own:
+                self._network.put_activation(index, *self._own[index](own.clone()))
+            else:
+                self._network.activate(index, batch)
+            block.activation(own)
+        self._network.forward(self._x, start)
+        return self._network.outputs(batch).clone()
+
+    @property
+    def can_be_watched(self) -> bool:
+        """Whether `watched` calls all activations."""
+        return not self._convs
+
     def predict(self, x: Tensor) -> Tensor:
         return torch.cat([self._predicted(rows) for rows in self._rows(x).split(PREDICTED_AT_ONCE)])
 

@@ -125,6 +125,11 @@ class Net(Network):
     def input_gradient(self, grad: Tensor) -> Tensor:
         """The gradient for the inputs of the last `forward`, given that for its outputs; `parts` stay as they are."""
 
+    def gradients_from(self, grad: Tensor) -> Mapping[str, Tensor]:
+        """All gradients by the parameters' names, given that for the outputs of the last `forward`."""
+        self.backward(grad)
+        return self.grads
+
     @abstractmethod
     def compute_gradients(self, rows: Tensor, step: int) -> Steps:
         """Put the gradients of some images' mean cross-entropy into `parts`; gives one step, or none if diverged."""

@@ -17,7 +17,7 @@ def own_activation(activation: nn.Module) -> Callable[[Tensor], Derivatives]:
         return lambda x: _adalin(activation, x)
     if isinstance(activation, Interpolation):
         return lambda x: _interpolation(activation, x)
-    return lambda x: (*_value_and_slope(activation, x), None)
+    return lambda x: (*_value_and_slope(activation.forward, x), None)  # hooks are for those who watch
 
 
 def _adalin(layer: AdaLin, x: Tensor) -> Derivatives:

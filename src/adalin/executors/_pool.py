@@ -1,5 +1,6 @@
 """Runs on the cores of this machine: one process per core, one thread each."""
 
+import ctypes
 import math
 import multiprocessing
 import os
@@ -260,17 +261,33 @@ def stop_on_signals() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
+MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1
+"""Options of glibc's `mallopt`."""
+USUAL_BYTES, KEPT_BYTES = 128 * 1024, 2**30
+"""Sizes from which glibc gives memory back: by default, and while runs are trained."""
+
+
 @contextmanager
 def engine_settings() -> Iterator[None]:
-    """One thread per process is faster than two; denormal numbers, which collapsing networks have, are slow; and a run
-    is float32 whatever the caller's default is."""
+    """One thread per process is faster than two; denormal numbers, which collapsing networks have, are slow, and so is
+    memory fresh from the system; a run is float32 whatever the caller's default is."""
     threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     torch.set_default_dtype(torch.float32)
+    _return_freed_memory_from(KEPT_BYTES)
     try:
         yield
     finally:
+        _return_freed_memory_from(USUAL_BYTES)
         torch.set_num_threads(threads)
         torch.set_flush_denormal(False)
         torch.set_default_dtype(dtype)
+
+
+def _return_freed_memory_from(size: int) -> None:
+    """Tell glibc, where it is the allocator, which blocks come from the system and go back to it at once."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        for option in (MMAP_THRESHOLD, TRIM_THRESHOLD):
+            mallopt(option, size)

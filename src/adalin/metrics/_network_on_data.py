@@ -1,6 +1,6 @@
 """What a metric may look at: a network and the data of its task."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -11,11 +11,13 @@ from torch import Tensor, nn
 from adalin.metrics._recorder import Layer, Recorder
 from adalin.structure import undisturbed
 
+Forward = Callable[[Tensor], Tensor]
+Backward = Callable[[Tensor], Mapping[str, Tensor]]
 NEEDS = frozenset({"inputs", "units", "weights", "labels", "gradient", "test", "online"})
 """What metrics may look at: inputs and what the network makes of them, statistics of hidden units, weights; and, of a
 task with labels, the labels, the loss's gradient, the test set, and what training counted.
 """
-TEST_CHUNK = 128
+TEST_CHUNK = 256
 """Test inputs that pass at once: so few stay in the cache from pixels to outputs."""
 _WITHOUT_LABELS = frozenset({"inputs", "units", "weights"})
 
@@ -34,6 +36,8 @@ class NetworkOnData:
         online_accuracy: what training counted.
         scale: what makes floats of the test inputs, where these are pixels; it gets one chunk after the other.
         predict: what gives the network's outputs for a batch faster than the network itself, if there is something.
+        passes: what computes the network's outputs for a batch and calls the modules of its activations, and what then
+            gives all gradients for the outputs' one, where there is something faster than the network and autograd.
         chunk: number of inputs that pass at once, which bounds the memory.
 
     Examples:
@@ -57,6 +61,7 @@ class NetworkOnData:
         online_accuracy: float | None = None,
         scale: Callable[[Tensor], Tensor] | None = None,
         predict: Callable[[Tensor], Tensor] | None = None,
+        passes: tuple[Forward, Backward] | None = None,
         chunk: int = 512,
     ) -> None:
         if labels is None and (test is not None or online_accuracy is not None):
@@ -73,6 +78,8 @@ class NetworkOnData:
         self.online_accuracy = online_accuracy
         self.chunk = chunk
         self._scale, self._predict = scale, predict or self.model
+        self._forward: Forward = self.model if passes is None else passes[0]
+        self._backward: Backward | None = None if passes is None else passes[1]
 
     @property
     def gives(self) -> frozenset[str]:
@@ -129,8 +136,14 @@ class NetworkOnData:
         labels, total = self._known_labels.split(self.chunk), {name: torch.zeros_like(p) for name, p in trained.items()}
 
         def add(chunk: int, logits: Tensor) -> None:
-            loss = F.cross_entropy(logits, labels[chunk], reduction="sum") / len(self.inputs)
-            gradients = torch.autograd.grad(loss, list(trained.values()), materialize_grads=True)
+            if self._backward is not None:
+                grad = logits.softmax(1)
+                grad[torch.arange(len(grad)), labels[chunk]] -= 1
+                named = self._backward(grad / len(self.inputs))
+                gradients = [named[name] for name in total]
+            else:
+                loss = F.cross_entropy(logits, labels[chunk], reduction="sum") / len(self.inputs)
+                gradients = list(torch.autograd.grad(loss, list(trained.values()), materialize_grads=True))
             torch._foreach_add_(list(total.values()), gradients)
 
         with torch.enable_grad():
@@ -155,7 +168,7 @@ class NetworkOnData:
     def _look(self, visit: Callable[[int, Tensor], None]) -> "_Seen":
         """One pass over the training data; the visitor gets each chunk's number and outputs."""
         features, logits = [], []
-        with undisturbed(self.model, self.inputs.device), Recorder(self.model) as recorder:
+        with undisturbed(self.model, self.inputs.device), Recorder(self.model, self._forward) as recorder:
             for chunk, x in enumerate(self.inputs.split(self.chunk)):
                 outputs = recorder(x)
                 visit(chunk, outputs)

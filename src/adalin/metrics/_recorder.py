@@ -52,6 +52,8 @@ class Recorder:
     """While entered, adds up what every hidden activation of `model` sees and gives."""
 
     model: nn.Module
+    forward: Callable[[Tensor], Tensor]
+    """What computes the model's outputs, and calls its activations."""
     last: Tensor | None = None
     """The latest output of a hidden activation."""
     _sums: dict[str, _Sums] = field(default_factory=dict)  # in the order of the first calls
@@ -72,7 +74,7 @@ class Recorder:
     def __call__(self, inputs: Tensor) -> Tensor:
         """The network's output for one chunk."""
         self._calls.clear()
-        return self.model(inputs)
+        return self.forward(inputs)
 
     def layers(self) -> list[Layer]:
         return [sums.layer(name) for name, sums in self._sums.items()]

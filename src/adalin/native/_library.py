@@ -25,7 +25,8 @@ SIGNATURES: Signatures = {
 }
 NETWORK_SIGNATURES: Signatures = {
     "adalin_plan": [_pointer] + [_integer] * 2,
-    "adalin_network_forward": [_pointer] * 2 + [_integer] * 4 + [ctypes.c_int],
+    "adalin_network_forward": [_pointer] * 2 + [_integer] * 4 + [ctypes.c_int] * 2,
+    "adalin_network_activate": [_pointer] + [_integer] * 2,
     "adalin_network_backward": [_pointer] * 2 + [_integer] * 2,
     "adalin_network_inputs_backward": [_pointer, _integer, _pointer],
     "adalin_network_loss": [_pointer] * 3 + [_integer] + [_pointer] * 2,

@@ -210,11 +210,20 @@ class Network:
             self._views[key] = self.workspace.as_strided((batch, columns), (stride, 1), start)
         return self._views[key]
 
-    def forward(self, x: Tensor, first: int = 0, last: int | None = None, *, keep: bool = True) -> None:
-        """Layers from `first` up to and without `last`; without `keep`, no backward pass can follow."""
+    def forward(
+        self, x: Tensor, first: int = 0, last: int | None = None, *, keep: bool = True, activated: bool = True
+    ) -> None:
+        """Layers from `first` up to and without `last`.
+
+        Without `keep`, no backward pass can follow; without `activated`, the last one's activation is still to come.
+        """
         batch, end = x.shape[0], len(self.layers) if last is None else last
         self.reserve(batch)
-        self.kernels.adalin_network_forward(self._reference, *self._batch(x), batch, first, end, keep)
+        self.kernels.adalin_network_forward(self._reference, *self._batch(x), batch, first, end, keep, activated)
+
+    def activate(self, index: int, batch: int) -> None:
+        """The activation of a layer, with its derivatives."""
+        self.kernels.adalin_network_activate(self._reference, index, batch)
 
     def outputs(self, batch: int) -> Tensor:
         """Of the last layer, in the workspace."""
@@ -224,7 +233,8 @@ class Network:
     def activation_inputs(self, index: int, batch: int) -> Tensor:
         """What the activation of a layer is given, in the workspace."""
         layer = self.layers[index]
-        return self.view(layer.input, batch, layer.padded, layer.outputs)
+        stride = layer.stride if layer.input == layer.answer else layer.padded
+        return self.view(layer.input, batch, stride, layer.outputs)
 
     def put_activation(self, index: int, y: Tensor, slope: Tensor, injected: Tensor | None) -> None:
         """Answers of a foreign activation, and its derivatives for its input and for alpha."""

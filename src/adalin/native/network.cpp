@@ -53,18 +53,14 @@ inline void linear(const Network& net, const Layer& layer, const Batch& x) {
     multiply(net, layer, x, k, smaller(k + together, layer.inputs), FromMatrix{net.workspace + layer.input, layer.input_stride()});
 }
 
-inline void after_linear(const Network& net, const Layer& layer, int64_t batch, bool keep = true) {
-  if (layer.has_norm) normalise(net, layer, batch);
-  activate(net, layer, batch, keep);
-}
-
-// Without `keep`, no backward pass can follow.
-inline void forward(const Network& net, const Batch& x, int64_t first, int64_t last, bool keep = true) {
+// Without `keep`, no backward pass can follow; without `activated`, the last layer's activation is still to come.
+inline void forward(const Network& net, const Batch& x, int64_t first, int64_t last, bool keep = true, bool activated = true) {
   for (int64_t i = first; i < last; i++) {
     const Layer& layer = net.layers[i];
     if (layer.outputs == 1 && i > 0) multiply_by_vector(net, layer, inputs_of(net, i, x));
     else linear(net, layer, inputs_of(net, i, x));
-    after_linear(net, layer, x.size, keep);
+    if (layer.has_norm) normalise(net, layer, x.size);
+    if (activated || i + 1 < last) activate(net, layer, x.size, keep);
   }
 }
 
@@ -222,7 +218,8 @@ struct Results {
 
 // What follows the first layer's product, up to the gradient for the outputs.
 inline Loss finish_forward(const Network& net, const Data& data, const Batch& x, const int64_t* rows, double scale) {
-  after_linear(net, net.layers[0], x.size);
+  if (net.layers[0].has_norm) normalise(net, net.layers[0], x.size);
+  activate(net, net.layers[0], x.size, true);
   forward(net, x, 1, net.depth);
   return cross_entropy(net, data.labels, rows, x.size, scale);
 }
@@ -354,11 +351,16 @@ inline int64_t train_with_gram(const Network& net, const Data& data, const Batch
 EXPORTED int64_t adalin_plan(Network* net, int64_t batch, int64_t features) { return plan(*net, batch, features); }
 
 // Layers first ... last - 1. What they compute stays in the workspace, where Python may change what follows from it; without
-// `keep`, derivatives are not there.
+// `keep`, derivatives are not there, and without `activated` the last one's activation is still to come.
 EXPORTED void adalin_network_forward(const Network* net, const Real* x, int64_t stride, int64_t batch, int64_t first,
-                                     int64_t last, int keep) {
+                                     int64_t last, int keep, int activated) {
   Batch inputs{x, stride, batch};
-  forward(*net, first == 0 ? read_images(*net, inputs) : inputs, first, last, keep != 0);
+  forward(*net, first == 0 ? read_images(*net, inputs) : inputs, first, last, keep != 0, activated != 0);
+}
+
+// A layer's activation, with derivatives.
+EXPORTED void adalin_network_activate(const Network* net, int64_t layer, int64_t batch) {
+  activate(*net, net->layers[layer], batch, true);
 }
 
 // All gradients, from that for the outputs of the last forward pass, in the last layer's `grad`.

@@ -19,6 +19,8 @@ from adalin.supervised._build import StreamRun, Streams, make_network, optimizer
 METRIC_IMAGES = 1_200
 """Images of the training data that metrics are computed on, evenly spaced: all of them in the random-label benchmarks.
 With all 10,000 of Permuted MNIST measuring would take longer than training."""
+METRIC_CHUNK = 400
+"""Images that pass at once: so few stay in the cache, and so many are worth the calls."""
 
 
 def train_run(run: StreamRun, folder: RunFolder, streams: Streams, session: Session) -> None:
@@ -117,7 +119,9 @@ class TrainingLoop:
             test=None if data.test is None else data.test(),
             online_accuracy=self._accuracy_sum / steps_in(self._run, self._task),
             scale=data.floats,
-            predict=net.predict if net.engine == NativeNet.engine else None,
+            predict=net.predict if isinstance(net, NativeNet) else None,
+            passes=(net.watched, net.gradients_from) if isinstance(net, NativeNet) and net.can_be_watched else None,
+            chunk=METRIC_CHUNK,
         )
         row = {"task": self._task, **measure(network)}
         self._folder.append_row(row)
