@@ -18,6 +18,7 @@ from adalin.models import make_model
 from adalin.optim import SGD, Adam, AdamW, Optimizer, RMSprop
 from adalin.streams import Task
 from adalin.structure import Network
+from by_hand import Loop
 from method_texts import METHODS
 
 IMAGES, FEATURES, BATCH, LR, EPOCHS = 40, 20, 16, 0.02, 2
@@ -91,6 +92,7 @@ class ByHand:
         groups = [{"params": weights}, *([{"params": others, "weight_decay": 0.0}] if others else [])]
         kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
         self.torchs = kinds.get(self.optimizer.name, torch.optim.RMSprop)(groups, **options)
+        self.loop = Loop(self.model, list(self.rules.values()), 3)
 
     def train_task(self, task: int) -> list[float]:
         if task and "scratch" in self.rules:
@@ -108,7 +110,9 @@ class ByHand:
                     loss = loss + l2.strength / 2 * sum(weight.square().sum() for weight in weights_of(self.model))
                 self.torchs.zero_grad()
                 loss.backward()
+                self.loop.gradients()
                 self.torchs.step()
+                self.loop.after(self.torchs, task, epoch * PER_EPOCH + number)
                 self.perturb("after_step", task, epoch * PER_EPOCH + number)
         return losses
 

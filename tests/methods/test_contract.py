@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from adalin.engine import Learner, Learning, make_net
 from adalin.executors import define, execute
-from adalin.methods import ActivationMethod, Method, Rule, methods
+from adalin.methods import Activation, ActivationMethod, Method, Norm, Rule, methods
 from adalin.models import make_model
 from adalin.nn import split_parameters
 from adalin.optim import Optimizer
@@ -58,14 +58,17 @@ def test_a_methods_text_says_all_of_it(method: str) -> None:
 def test_every_option_of_a_method_can_be_written_out(method: str) -> None:
     parsed = Method.parse(method)
     parts = [(parsed.activation.name, parsed.activation.options)]
-    parts += [(part.name, asdict(part)) for part in (*parsed.rules, parsed.optimizer)]
+    norms = [] if parsed.activation.norm is None else [parsed.activation.norm]
+    parts += [(part.name, asdict(part)) for part in (*norms, *parsed.rules, parsed.optimizer)]
     for name, options in parts:
         given = {key: value for key, value in options.items() if value is not None}
         written = Method.parse(f"{name}:{','.join(f'{key}={value}' for key, value in given.items())}")
         if isinstance(methods()[name], ActivationMethod):
-            assert written == Method(parsed.activation)
+            assert written == Method(parsed.activation.with_norm(None))
         elif issubclass(methods()[name], Optimizer):
             assert written == Method(optimizer=parsed.optimizer)
+        elif issubclass(methods()[name], Norm):
+            assert written == Method(Activation(norm=norms[0]))
         else:
             assert written.rules[0] in parsed.rules
 

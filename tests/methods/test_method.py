@@ -324,7 +324,8 @@ def test_a_name_that_could_not_be_written_everywhere_is_refused(name: Any) -> No
 @pytest.mark.parametrize("wrong", [5, None, "l2", L2(), nn.ReLU, Activation])
 def test_what_is_no_rule_is_refused(wrong: Any) -> None:
     with pytest.raises(
-        TypeError, match=r"^a method is a subclass of Rule or Optimizer \(or an activation: register_activation\), not "
+        TypeError,
+        match=r"^a method is a subclass of Rule, Optimizer or Norm \(or an activation: register_activation\), not ",
     ):
         register_method(wrong)
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from torch import nn
 
-from adalin.engine._perceptron import CONCATENATED, KernelFunction, RefusedError, function_of
+from adalin.engine._perceptron import CONCATENATED, KernelFunction, RefusedError, flat_modules, function_of
 from adalin.native import ActivationKind
 from adalin.nn import PerNeuron
 
@@ -39,7 +39,7 @@ def convolutions_of(model: nn.Module) -> list[ConvBlock]:
     Raises:
         RefusedError: native kernels do not know them.
     """
-    modules = list(model) if type(model) is nn.Sequential else []
+    modules = flat_modules(model) if type(model) is nn.Sequential else []
     count = sum(isinstance(module, nn.Conv2d) for module in modules)
     blocks = [_block(modules[MODULES_EACH * index :][:MODULES_EACH]) for index in range(count)]
     if len({id(block.conv.weight) for block in blocks}) < count:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -13,18 +12,18 @@ from adalin.engine._gram import Gram
 from adalin.engine._module_net import ModuleNet
 from adalin.engine._net import Net, Steps, Update, clip_gradients
 from adalin.engine._preset import PLAIN, Preset
-from adalin.methods import Now, Rule, overrides
+from adalin.methods import ActingRules, Rule, overrides
 from adalin.native import Perturbation
-from adalin.optim import SGD, Optimizer, named_memory
+from adalin.optim import SGD, Optimizer, named_memory, separate_steps
 from adalin.streams import Task
 
 CALL_SECONDS = 0.1
 """Longest time that one call should take: signals, saves and progress have their turn between calls."""
 FIRST_CALL = 10
 """Steps of the first call, before it is known how long they take."""
-NETWORK, OPTIMIZER, BEST = "network.", "optimizer.", "best."
-"""Beginnings of names in a state: of parameters and what else an engine keeps, the optimiser's memory, and the best
-network so far."""
+NETWORK, OPTIMIZER, RULES, BEST = "network.", "optimizer.", "rules.", "best."
+"""Beginnings of names in a state: of parameters and what else an engine keeps, the memories of the optimiser and of
+rules, and the best network so far."""
 ACCURACY = "validation accuracy"
 """Name, among the tensors of the best network, of the number that made it so."""
 
@@ -75,13 +74,16 @@ class Learner:
         self._new_model, self._gram = new_model, gram
         self._schedule = optimizer
         self._decay, acting = _folded(optimizer, learning.rules)
-        self._acting = [(rule, rule.period) for rule in acting if rule.period is not None]
         self._is_plain = isinstance(optimizer, SGD) and not optimizer.momentum
         # Plain SGD's decay is a number that weights are multiplied with; others do it by themselves.
         self._optimizer = replace(optimizer, weight_decay=0.0 if self._is_plain else self._decay)
-        self._memory = self._optimizer.init(net.parts)
         self._fresh = FreshWeights(net, learning.seed, learning.init) if learning.rules else None
-        self._perturbation = self._folded_perturbation()
+        self._perturbation, acting = self._folded_perturbation(acting)
+        draw = None if self._fresh is None else self._fresh.draw
+        self._rules = ActingRules(learning.rules, net, learning.seed, draw, stepping=acting)
+        if "outputs" in self._rules.needs:
+            net.watch()
+        self._forget()
         self._best: dict[str, Tensor] = {}
         self._restored: Mapping[str, Tensor] | None = None
         self._per_call = FIRST_CALL
@@ -92,7 +94,7 @@ class Learner:
 
         Only then can an engine train a first layer by its outputs.
         """
-        acting = self._acting or self._perturbation is not None
+        acting = self._rules.in_steps or self._perturbation is not None
         return self._is_plain and not acting and self.learning.clip is None
 
     @torch.no_grad()
@@ -143,6 +145,7 @@ class Learner:
         state = {"steps": torch.tensor(self.steps)}
         state |= {NETWORK + name: value for name, value in {**self.net.params, **own}.items()}
         state |= {OPTIMIZER + name: value for name, value in named_memory(self.net, self._memory).items()}
+        state |= {RULES + name: value for name, value in self._rules.named().items()}
         state |= {BEST + name: value for name, value in self._best.items()}
         return {name: value.detach().to("cpu", copy=True).contiguous() for name, value in state.items()}
 
@@ -153,6 +156,7 @@ class Learner:
             value.copy_(state[NETWORK + name])
         for name, value in named_memory(self.net, self._memory).items():
             value.copy_(state[OPTIMIZER + name])
+        self._rules.restore(_below(RULES, state))
         self.steps = int(state["steps"])
         device = next(self.net.model.parameters()).device
         self._best = {name: value.to(device) for name, value in _below(BEST, state).items()}
@@ -164,10 +168,10 @@ class Learner:
         made: list[Steps] = []
         step = first_step
         while len(order):
-            quiet = min((period - 1 - self.steps % period for _, period in self._acting), default=len(order))
-            acting = [rule for rule, period in self._acting if (self.steps + 1) % period == 0]
+            quiet = self._rules.quiet_steps(self.steps, len(order))
+            acting = self._rules.acting(self.steps)
             piece, order = order[: max(quiet, 1) * batch], order[max(quiet, 1) * batch :]
-            if quiet or not any(overrides(rule, "before_step") for rule in acting):
+            if quiet or not any(map(_looks_into_steps, acting)):
                 made.append(self.net.train_steps(piece, batch, step, update))
             else:
                 made.append(self._step(piece, step, update, acting))
@@ -176,7 +180,7 @@ class Learner:
             if made[-1].diverged:
                 break
             if not quiet:
-                self._call("after_step", step, rules=acting)
+                self._call("after_step", step, acting)
             step += count
         return Steps.joined(made)
 
@@ -186,7 +190,7 @@ class Learner:
         if not made.diverged:
             if update.clip is not None:
                 clip_gradients([part.grad for part in self.net.parts], update.clip)
-            self._call("before_step", step, rules=rules)
+            self._call("before_step", step, rules)
             update.move(self.net)
         return made
 
@@ -200,32 +204,33 @@ class Learner:
             self._perturbation.start(self._fresh.key("after_step", self._task), step)
         return Update(self._optimizer, self._memory, self._lr, shrink, self.learning.clip, self._perturbation)
 
-    def _folded_perturbation(self) -> Perturbation | None:
-        """What a native network does in the place of the one rule that acts after steps, if it can; then none does."""
-        acting = [rule for rule, _ in self._acting if overrides(rule, "after_step")]
+    def _folded_perturbation(self, rules: list[Rule]) -> tuple[Perturbation | None, list[Rule]]:
+        """What a native network does in the place of the one rule that acts after steps, if it can; and the others."""
+        acting = [rule for rule in rules if overrides(rule, "after_step") and rule.period is not None]
         own = acting[0].perturbation if len(acting) == 1 else None
         if own is None or self._fresh is None or self.net.kernels is None:
-            return None
+            return None, rules
         found = self._fresh.perturbation(self.net, *own, self.net.kernels)
-        if found is not None:
-            self._acting = [(rule, period) for rule, period in self._acting if rule is not acting[0]]
-        return found
+        return found, rules if found is None else [rule for rule in rules if rule is not acting[0]]
 
-    @torch.no_grad()
     def _call(self, hook: str, step: int, rules: Sequence[Rule] | None = None) -> None:
         """Let those rules act that have a hook of their own."""
-        for rule in self.learning.rules if rules is None else rules:
-            if overrides(rule, hook):
-                lr = self._lr if hook.endswith("step") else self.learning.lr
-                assert self._fresh is not None
-                now = Now(self._task, step, self.steps, lr, partial(self._fresh.draw, hook, self._task, step))
-                getattr(rule, hook)(self.net, now)
+        lr = self._lr if hook.endswith("step") else self.learning.lr
+        self._rules.call(hook, self._task, step, self.steps, lr, rules)
 
     def _restart(self, task: int) -> None:
         """A new network, which inherits nothing."""
         assert self._new_model is not None, "rules that start anew need new networks"
         self.net.model.load_state_dict(self._new_model(task).state_dict())
-        self._memory = self._optimizer.init(self.net.parts)
+        self._forget()
+        self._rules.init()
+
+    def _forget(self) -> None:
+        """Give the optimiser an empty memory."""
+        parts = self.net.parts
+        memory = self._optimizer.init(parts)
+        self._memory = separate_steps(parts, memory) if "steps" in self._rules.needs else memory
+        self.net.memory = named_memory(self.net, self._memory)
 
     @torch.no_grad()
     def _validate(self) -> None:
@@ -241,6 +246,11 @@ class Learner:
 def _below(start: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors whose names begin so, by the rest of their names."""
     return {name.removeprefix(start): value for name, value in state.items() if name.startswith(start)}
+
+
+def _looks_into_steps(rule: Rule) -> bool:
+    """Whether it asks for what only a step by itself leaves behind."""
+    return overrides(rule, "before_step") or bool(rule.needs & {"outputs", "gradients"})
 
 
 def _folded(optimizer: Optimizer, rules: Sequence[Rule]) -> tuple[float, list[Rule]]:

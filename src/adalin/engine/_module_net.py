@@ -13,13 +13,14 @@ from adalin._seeds import generator, seeded
 from adalin.data import augment
 from adalin.engine._gram import Gram
 from adalin.engine._net import Net, Steps, Update
+from adalin.engine._watched import WatchedOutputs
 from adalin.nn import split_parameters
 from adalin.streams import Task
 from adalin.structure import Part
 
 Answers = tuple[Tensor, Tensor]
 """Outputs for a batch before its update, and their loss."""
-NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm)
+NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 
 
 class ModuleNet(Net):
@@ -64,6 +65,14 @@ class ModuleNet(Net):
         self._buffers = list(self.model.buffers())
         self._before = [buffer.clone() for buffer in self._buffers]
         self._batch = self._outputs = torch.empty(0)
+        self._watched: WatchedOutputs | None = None
+
+    def watch(self) -> None:
+        self._watched = WatchedOutputs(self.model, self.layers)
+
+    @property
+    def outputs(self) -> Mapping[str, Tensor]:
+        return {} if self._watched is None else self._watched.outputs
 
     def named(self, values: Sequence[Tensor]) -> Mapping[str, Tensor]:
         return dict(zip(self._parameters, values, strict=True))

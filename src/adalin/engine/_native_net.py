@@ -14,6 +14,7 @@ from adalin.engine._net import Net, Steps, Update
 from adalin.engine._own_activations import own_activation
 from adalin.engine._perceptron import KernelFunction, LinearBlock, RefusedError, blocks_of
 from adalin.engine._place import Place
+from adalin.engine._watched import WatchedOutputs
 from adalin.native import ActivationKind, aligned_zeros, padded
 from adalin.streams import Task
 from adalin.structure import Part
@@ -59,6 +60,8 @@ class NativeNet(Net):
         self._pass: native.Pass | None = None
         self._gram: Gram | None = None
         self._x = torch.empty(0)
+        self._seen = 0
+        self._watched: WatchedOutputs | None = None
 
     @staticmethod
     def refusal(model: nn.Module) -> str:
@@ -75,6 +78,20 @@ class NativeNet(Net):
     @property
     def kernels(self) -> ctypes.CDLL | None:
         return self._network.kernels
+
+    def watch(self) -> None:
+        # Kernels keep no outputs of convolutions, but only the largest of each four: the module itself gives them.
+        if self._convs:
+            self._watched = WatchedOutputs(self.model, self.layers)
+
+    @property
+    def outputs(self) -> Mapping[str, Tensor]:
+        if self._watched is not None:
+            return self._watched.outputs
+        return {
+            layer.name: layer.outputs(self._network.answers(index, self._seen))
+            for index, layer in enumerate(self.layers)
+        }
 
     def named(self, values: Sequence[Tensor]) -> Mapping[str, Tensor]:
         return {name: place.of(values) for name, place in self._places.items()}
@@ -147,6 +164,9 @@ class NativeNet(Net):
 
     def compute_gradients(self, rows: Tensor, step: int) -> Steps:
         rows = rows.contiguous()
+        self._seen = rows.shape[0]
+        if self._watched is not None:
+            self._look(rows)
         if self._own:
             self._x = self._given.inputs.index_select(0, rows)
             self._run(self._x)
@@ -157,6 +177,13 @@ class NativeNet(Net):
             self._x = torch.empty(0)
             finite, correct, losses = self._network.gradients(self._given, rows)
         return Steps(correct, losses) if finite else Steps.none()
+
+    def _look(self, rows: Tensor) -> None:
+        """Let the module give the outputs of its hidden layers for some images."""
+        first, channels = self._network.convs[0], self._convs[0].conv.in_channels
+        images = self._given.inputs.index_select(0, rows).view(-1, first.height, first.width, channels)
+        with torch.enable_grad():
+            self.model(images.permute(0, 3, 1, 2))
 
     def forward(self, x: Tensor) -> Tensor:
         self._x = self._rows(x)

@@ -95,8 +95,14 @@ class Net(Network):
 
     @cached_property
     def layers(self) -> Sequence[Units]:
-        """The hidden layers, from the inputs on; raises ValueError for a network of which nobody knows them."""
         return hidden_layers(self.model)
+
+    @cached_property
+    def params(self) -> Mapping[str, Tensor]:
+        return super().params
+
+    def watch(self) -> None:
+        """Keep, from now on, what hidden layers give for the batch of `compute_gradients`, as `outputs`."""
 
     @abstractmethod
     def start_task(self, task: int, data: Task, gram: Gram | None = None) -> None:

@@ -16,6 +16,7 @@ from adalin.nn import (
     Fixed,
     Interpolation,
     PerNeuron,
+    SampleLayerNorm,
     as_base,
     module_base,
     native_form,
@@ -68,7 +69,7 @@ def blocks_of(model: nn.Module, skip: int = 0) -> list[LinearBlock]:
     """
     if type(model) is not nn.Sequential:
         raise RefusedError("it is no nn.Sequential")
-    modules = list(model)[skip:]
+    modules = flat_modules(model)[skip:]
     if modules and type(modules[0]) is nn.Flatten and (modules[0].start_dim, modules[0].end_dim) == (1, -1):
         del modules[0]
     starts = [index for index, module in enumerate(modules) if isinstance(module, nn.Linear)]
@@ -81,6 +82,14 @@ def blocks_of(model: nn.Module, skip: int = 0) -> list[LinearBlock]:
         if block.width != after.linear.in_features:
             raise RefusedError(f"a layer of {after.linear.in_features} inputs follows {block.width} outputs")
     return blocks
+
+
+def flat_modules(model: nn.Sequential) -> list[nn.Module]:
+    """The modules of an nn.Sequential, and in the place of any such among them its own."""
+    modules: list[nn.Module] = []
+    for module in model:
+        modules += flat_modules(module) if type(module) is nn.Sequential else [module]
+    return modules
 
 
 def _check_parameters(model: nn.Module, linears: list[nn.Module]) -> None:
@@ -105,7 +114,7 @@ def _check_parameters(model: nn.Module, linears: list[nn.Module]) -> None:
 def _block(modules: list[nn.Module]) -> LinearBlock:
     linear, *rest = modules
     assert isinstance(linear, nn.Linear)
-    norm = rest.pop(0) if rest and type(rest[0]) is nn.LayerNorm else None
+    norm = rest.pop(0) if rest and type(rest[0]) in (nn.LayerNorm, SampleLayerNorm) else None
     assert norm is None or isinstance(norm, nn.LayerNorm)
     if norm is not None and norm.normalized_shape != (linear.out_features,):
         raise RefusedError("a LayerNorm is over something else than the units")

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import nn
 
+from adalin.methods._norm import Norm
 from adalin.nn import ACTIVATIONS, BASES, Option, make_activation
 
 CHOICES = {"granularity": ("neuron", "layer", "network"), "match": ("units", "params", "half")}
@@ -78,8 +79,10 @@ class Activation:
     """The method's name."""
     values: tuple[tuple[str, Option], ...]
     """Every option with its value, in the order of their declaration."""
+    norm: Norm | None
+    """Norm of its inputs; None without one."""
 
-    def __init__(self, name: str = "baseline", **options: Option) -> None:
+    def __init__(self, name: str = "baseline", /, norm: Norm | None = None, **options: Option) -> None:
         known = activation_method(name).options
         for key in options:
             if key not in known:
@@ -91,9 +94,11 @@ class Activation:
                 raise ValueError(f"{key} is {', '.join(first)} or {last}, not {values[key]!r}")
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "values", tuple(values.items()))
+        object.__setattr__(self, "norm", norm)
 
     def __repr__(self) -> str:
         options = [f"{key}={value!r}" for key, value in self.values]
+        options += [] if self.norm is None else [f"norm={self.norm!r}"]
         return f"Activation({', '.join([repr(self.name), *options])})"
 
     @property
@@ -118,7 +123,20 @@ class Activation:
         return None if match is None else str(match)
 
     def layers(self) -> Callable[..., nn.Module]:
-        """Builder of one network's activations: (width, dim) -> layer, called once for each hidden layer in turn."""
+        """Builder of one network's activations: (width, dim) -> layer, called once for each hidden layer in turn.
+
+        With a norm, a layer is an nn.Sequential of it and the activation.
+        """
+        make, norm = self._activations(), self.norm
+        if norm is None:
+            return make
+        return lambda width, dim=1: nn.Sequential(norm.layer(width), make(width, dim))
+
+    def with_norm(self, norm: Norm | None) -> "Activation":
+        """The same with a norm before it."""
+        return Activation(self.name, norm=norm, **self.options)
+
+    def _activations(self) -> Callable[..., nn.Module]:
         entry, options = self.entry, self._layer_options()
         granularity = self.options.get("granularity", "neuron")
         if granularity == "neuron":

@@ -1,6 +1,6 @@
 from dataclasses import dataclass
 
-from adalin.methods._rule import Now, Rule
+from adalin.methods._rule import Need, Now, Rule
 from adalin.structure import Network
 
 
@@ -16,12 +16,18 @@ class L2(Rule):
     title = "L2"
     summary = "L2 regularisation of weights and biases"
     paper = "Kumar et al. 2023"
+    opposes = frozenset({"norms"})
 
     strength: float = 0.01
+    """Strength of the decay."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.strength < float("inf"):
             raise ValueError(f"the strength of l2 must be a number >= 0, not {self.strength}")
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        return frozenset({"gradients"})
 
     @property
     def decay(self) -> float:

@@ -17,29 +17,33 @@ from adalin.methods._activations import (
     named_activation,
     short_name,
 )
+from adalin.methods._cbp import ContinualBackprop
 from adalin.methods._l2 import L2
-from adalin.methods._rule import Rule
+from adalin.methods._l2_init import L2Init
+from adalin.methods._norm import LayerNorm, Norm, RMSNorm
+from adalin.methods._redo import ReDo
+from adalin.methods._rule import Rule, check_together
 from adalin.methods._scratch import Scratch
 from adalin.methods._shrink_perturb import ShrinkPerturb
 from adalin.nn import ACTIVATIONS, BASES, Option
 from adalin.optim import SGD, Adam, AdamW, Optimizer, RMSprop
 
-Part = type[Rule] | type[Optimizer] | ActivationMethod
+Part = type[Rule] | type[Optimizer] | type[Norm] | ActivationMethod
 """What a name in a method's text stands for."""
 
-_Class = TypeVar("_Class", bound=type[Rule] | type[Optimizer])
+_Class = TypeVar("_Class", bound=type[Rule] | type[Optimizer] | type[Norm])
 
 METHODS: Registry[Part] = Registry("method", ACTIVATION_METHODS, beside=ACTIVATIONS)
 
 
 def register_method(part: _Class) -> _Class:
-    """Make a rule or an optimiser known by its `name`; a frozen dataclass, whose fields are its options.
+    """Make a rule, an optimiser or a norm known by its `name`; a frozen dataclass, whose fields are its options.
 
     Also a decorator. An activation is a method as soon as `adalin.register_activation` knows it.
     """
-    if not (isinstance(part, type) and issubclass(part, Rule | Optimizer)):
+    if not (isinstance(part, type) and issubclass(part, Rule | Optimizer | Norm)):
         raise TypeError(
-            f"a method is a subclass of Rule or Optimizer (or an activation: register_activation), not {part!r}"
+            f"a method is a subclass of Rule, Optimizer or Norm (or an activation: register_activation), not {part!r}"
         )
     if "__dataclass_fields__" not in vars(part):
         raise TypeError(f"{part.__name__} must be a dataclass: write @dataclass(frozen=True) above it")
@@ -63,9 +67,9 @@ def methods() -> Mapping[str, Part]:
 class Method:
     """What is compared with what: `Method.parse("adalin-tanh+l2:strength=0.001")`.
 
-    Its text is made of parts joined by "+", at most one of them an activation, and one an optimiser. Options follow a
-    colon. A base's name stands for the baseline with it, `adalin-tanh` for AdaLin with it, any other registered
-    activation for itself. Plain SGD need not be named.
+    Its text is made of parts joined by "+", at most one of them an activation, one an optimiser and one a norm. Options
+    follow a colon. A base's name stands for the baseline with it, `adalin-tanh` for AdaLin with it, any other
+    registered activation for itself. Plain SGD need not be named.
 
     Examples:
         >>> from adalin.methods import Method
@@ -101,17 +105,22 @@ class Method:
         >>> Method.parse("adam+adalin-tanh+l2:strength=0.001").title
         'Adam, AdaLin (Tanh) + L2 (strength 0.001)'
         """
-        rules = [_titled(rule.title or rule.name, _changed(rule)) for rule in self.rules]
-        activations = [] if rules and self.activation == Activation() else [_activation_title(self.activation)]
+        norm = self.activation.norm
+        rules = [] if norm is None else [_titled(norm.title or norm.name, _changed(norm))]
+        rules += [_titled(rule.title or rule.name, _changed(rule)) for rule in self.rules]
+        is_plain = self.activation.with_norm(None) == Activation()
+        activations = [] if rules and is_plain else [_activation_title(self.activation)]
         acts = " + ".join([*activations, *rules])
         if self.optimizer == SGD():
             return acts
         return f"{_titled(self.optimizer.title or self.optimizer.name, _changed(self.optimizer))}, {acts}"
 
     def __str__(self) -> str:
-        optimizers = [] if self.optimizer == SGD() else [self.optimizer]
-        before, after = ([_text(part.name, _changed(part)) for part in parts] for parts in (optimizers, self.rules))
-        if (before or after) and self.activation == Activation():
+        norm = self.activation.norm
+        before = [] if self.optimizer == SGD() else [_text(self.optimizer.name, _changed(self.optimizer))]
+        after = [] if norm is None else [_text(norm.name, _changed(norm))]
+        after += [_text(rule.name, _changed(rule)) for rule in self.rules]
+        if (before or after) and self.activation.with_norm(None) == Activation():
             return "+".join([*before, *after])
         name, named = short_name(self.activation)
         known = activation_method(self.activation.name).options
@@ -125,19 +134,26 @@ def _parse(text: str, defaults: tuple[tuple[str, Option | None], ...], *versions
     activations = [part for part in parts if isinstance(part, Activation)]
     rules = tuple(part for part in parts if isinstance(part, Rule))
     optimizers = [part for part in parts if isinstance(part, Optimizer)]
+    norms = [part for part in parts if isinstance(part, Norm)]
+    if len(norms) > 1:
+        raise ValueError(f"method {text!r} has more than one norm")
     if len(optimizers) > 1:
         raise ValueError(f"method {text!r} has more than one optimiser")
     if len(activations) > 1:
         raise ValueError(f"method {text!r} has more than one activation; join one with rules such as l2 or scratch")
     if len({type(rule) for rule in rules}) < len(rules):
         raise ValueError(f"method {text!r} has a rule twice")
+    try:
+        check_together(rules)
+    except ValueError as error:
+        raise ValueError(f"method {text!r}: {error}") from None
     activation = activations[0] if activations else _parse_part("baseline", dict(defaults))
     assert isinstance(activation, Activation)
     _check(activation)
-    return Method(activation, rules, *optimizers)
+    return Method(activation.with_norm(norms[0] if norms else None), rules, *optimizers)
 
 
-def _parse_part(text: str, defaults: Mapping[str, Option | None]) -> Activation | Rule | Optimizer:
+def _parse_part(text: str, defaults: Mapping[str, Option | None]) -> Activation | Rule | Optimizer | Norm:
     name, _, rest = text.partition(":")
     given: dict[str, str] = {}
     for option in filter(None, rest.split(",")):
@@ -151,7 +167,8 @@ def _parse_part(text: str, defaults: Mapping[str, Option | None]) -> Activation 
     part = METHODS.get(method) if method in METHODS else activation_method(method)
     if isinstance(part, ActivationMethod):
         known = {key: default for key, default in part.options.items() if key not in named}
-        return Activation(method, **named, **_values(name, known, given, defaults))
+        options: dict[str, Any] = {**named, **_values(name, known, given, defaults)}
+        return Activation(method, **options)
     return part(**_values(name, _defaults(part), given, defaults))
 
 
@@ -197,13 +214,13 @@ def _titled(title: str, options: Mapping[str, Option], *first: str) -> str:
     return f"{title} ({inside})" if inside else title
 
 
-def _changed(part: Rule | Optimizer) -> dict[str, Option]:
+def _changed(part: Rule | Optimizer | Norm) -> dict[str, Option]:
     """The options that are not at their defaults."""
     values = {key: getattr(part, key) for key in _defaults(type(part))}
     return {key: values[key] for key, default in _defaults(type(part)).items() if values[key] != default}
 
 
-def _defaults(part: type[Rule] | type[Optimizer]) -> dict[str, Any]:
+def _defaults(part: type[Rule] | type[Optimizer] | type[Norm]) -> dict[str, Any]:
     return {option.name: option.default for option in fields(part)}
 
 
@@ -218,6 +235,10 @@ _KINDS: dict[type, str] = {str: "a text", bool: "true or false", int: "a whole n
 
 _BOOLS = {"true": True, "false": False}
 
-_parts: tuple[type[Rule] | type[Optimizer], ...] = (L2, ShrinkPerturb, Scratch, SGD, Adam, AdamW, RMSprop)
+_parts: tuple[type[Rule] | type[Optimizer] | type[Norm], ...] = (
+    *(L2, L2Init, ShrinkPerturb, Scratch, ReDo, ContinualBackprop),
+    *(LayerNorm, RMSNorm),
+    *(SGD, Adam, AdamW, RMSprop),
+)
 for _part in _parts:
     register_method(_part)

@@ -1,6 +1,6 @@
 from dataclasses import dataclass
 
-from adalin.methods._rule import Rule
+from adalin.methods._rule import Need, Rule
 
 
 @dataclass(frozen=True)
@@ -10,6 +10,10 @@ class Scratch(Rule):
     name = "scratch"
     title = "Scratch"
     summary = "a new network for every task"
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        return frozenset({"fresh", "tasks"})
 
     def restarts(self, task: int) -> bool:
         return task > 0

@@ -1,6 +1,6 @@
 from dataclasses import dataclass
 
-from adalin.methods._rule import Now, Rule
+from adalin.methods._rule import Need, Now, Rule
 from adalin.structure import Network
 
 
@@ -18,8 +18,11 @@ class ShrinkPerturb(Rule):
     paper = "Ash & Adams 2020; Kumar et al. 2023"
 
     shrink: float = 1 - 1e-4
+    """Number that weights are multiplied with."""
     noise: float = 1e-2
+    """Share of a new network's weights that is added."""
     every: str = "step"
+    """Moment at which it acts: every "step" or every "task"."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.shrink <= 1:
@@ -28,6 +31,10 @@ class ShrinkPerturb(Rule):
             raise ValueError(f"the noise of shrink-perturb must be a number >= 0, not {self.noise}")
         if self.every not in ("step", "task"):
             raise ValueError(f"shrink-perturb acts every 'step' or every 'task', not {self.every!r}")
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        return frozenset({"fresh"} if self.every == "step" else {"fresh", "tasks"})
 
     @property
     def period(self) -> int | None:

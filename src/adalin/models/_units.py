@@ -73,9 +73,10 @@ class _LayerWalk:
         if isinstance(module, nn.Linear | nn.Conv2d):
             return self._weights(module, name, layer)
         assert layer is not None, "a norm or an activation comes after weights"
-        if isinstance(module, nn.BatchNorm2d | nn.LayerNorm):
+        if isinstance(module, nn.BatchNorm2d | nn.LayerNorm | nn.RMSNorm):
             layer.gains.append(Edge(f"{name}weight"))
-            layer.shifts.append(Edge(f"{name}bias"))
+            if getattr(module, "bias", None) is not None:
+                layer.shifts.append(Edge(f"{name}bias"))
             return layer
         self._activation(module, name, layer)
         return layer

@@ -236,6 +236,11 @@ class Network:
         stride = layer.stride if layer.input == layer.answer else layer.padded
         return self.view(layer.input, batch, stride, layer.outputs)
 
+    def answers(self, index: int, batch: int) -> Tensor:
+        """What the activation of a layer gave for the last batch, in the workspace."""
+        layer = self.layers[index]
+        return self.view(layer.answer, batch, layer.stride, layer.width)
+
     def put_activation(self, index: int, y: Tensor, slope: Tensor, injected: Tensor | None) -> None:
         """Answers of a foreign activation, and its derivatives for its input and for alpha."""
         layer, (batch, units) = self.layers[index], y.shape

@@ -7,6 +7,7 @@ from adalin.nn._fused import derivative_into, gate_into, is_prelu
 from adalin.nn._gates import GATES, Gate, as_gate
 from adalin.nn._interpolation import Interpolation
 from adalin.nn._native import native_form
+from adalin.nn._norms import SampleLayerNorm, SampleRMSNorm
 from adalin.nn._param_groups import param_groups, split_parameters
 from adalin.nn._per_neuron import Init, PerNeuron, check_init
 from adalin.nn._registry import (
@@ -37,6 +38,8 @@ __all__ = [
     "Interpolation",
     "Option",
     "PerNeuron",
+    "SampleLayerNorm",
+    "SampleRMSNorm",
     "activations",
     "as_base",
     "as_gate",

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from adalin.native import Pass, PassKind
-from adalin.optim._moments import decayed, moments, zeros
-from adalin.optim._optimizer import Optimizer, State
+from adalin.optim._moments import State, decayed, moments, zeros
+from adalin.optim._optimizer import Optimizer
 from adalin.structure import Part
 
 LARGEST = torch.finfo(torch.float32).max
@@ -50,6 +50,8 @@ class Adam(Optimizer):
         self._move(parts, decayed(parts, self.weight_decay), state, lr)
 
     def native(self, state: Mapping[str, Tensor], parts: Sequence[Part], lr: float) -> Pass | None:
+        if "step" not in state:  # each part has steps of its own
+            return None
         return Pass(
             PassKind.ADAM,
             [part.value for part in parts],
@@ -67,17 +69,18 @@ class Adam(Optimizer):
         )
 
     def _move(self, parts: Sequence[Part], grads: list[Tensor], state: Mapping[str, Tensor], lr: float) -> None:
-        step = state["step"].add_(1).item()
+        own = [state["step"]] if "step" in state else moments("step", parts, state)
+        steps = [step.add_(1).item() for step in own] * (len(parts) // len(own))
         means, squares = moments("exp_avg", parts, state), moments("exp_avg_sq", parts, state)
         torch._foreach_lerp_(means, grads, 1 - self.beta1)
         torch._foreach_mul_(squares, self.beta2)
         torch._foreach_addcmul_(squares, grads, grads, 1 - self.beta2)
         roots = torch._foreach_sqrt(squares)
-        torch._foreach_div_(roots, math.sqrt(1 - self.beta2**step))
+        torch._foreach_div_(roots, [math.sqrt(1 - self.beta2**step) for step in steps])
         torch._foreach_add_(roots, self.eps)
         values = [part.value for part in parts]
-        size = min(lr / (1 - self.beta1**step), LARGEST)
-        torch._foreach_addcdiv_(values, means, roots, -size)
+        sizes = [-min(lr / (1 - self.beta1**step), LARGEST) for step in steps]
+        torch._foreach_addcdiv_(values, means, roots, sizes)
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,6 +7,9 @@ from torch import Tensor
 
 from adalin.structure import Network, Part
 
+State = dict[str, Tensor]
+"""An optimiser's memory: `exp_avg.weights`, `step`, ..."""
+
 
 def zeros(name: str, parts: Sequence[Part]) -> dict[str, Tensor]:
     """One tensor of zeros for each part, `<name>.<part>`."""
@@ -30,9 +33,30 @@ def decayed(parts: Sequence[Part], weight_decay: float) -> list[Tensor]:
 
 
 def named_memory(network: Network, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """An optimiser's memory of a network by the names of the parameters, which are the same in every engine."""
-    named = {name: value for name, value in state.items() if "." not in name}
-    for moment in dict.fromkeys(name.partition(".")[0] for name in state if "." in name):
-        values = moments(moment, network.parts, state)
-        named |= {f"{moment}.{name}": value for name, value in network.named(values).items()}
+    """A memory of a network by the names of the parameters, which are the same in every engine.
+
+    Where it has a tensor of `<what>.<part>` for each part, these become `<what>.<parameter>`; others stay as they are.
+    """
+    parts = {part.name for part in network.parts}
+    known: dict[str, set[str]] = {}
+    for name in state:
+        what, _, part = name.partition(".")
+        known.setdefault(what, set()).add(part)
+    named = {}
+    for name, value in state.items():
+        what, _, part = name.partition(".")
+        if part not in parts or not parts <= known[what]:
+            named[name] = value
+    for what, found in known.items():
+        if parts and parts <= found:
+            values = moments(what, network.parts, state)
+            named |= {f"{what}.{name}": value for name, value in network.named(values).items()}
     return named
+
+
+def separate_steps(parts: Sequence[Part], state: State) -> State:
+    """A memory before the first step that counts steps for each part by itself, where it counted them for all."""
+    if "step" not in state:
+        return state
+    others = {name: value for name, value in state.items() if name != "step"}
+    return {f"step.{part.name}": torch.zeros_like(state["step"]) for part in parts} | others

@@ -12,11 +12,9 @@ from torch import Tensor
 
 from adalin import native
 from adalin.native import Pass
+from adalin.optim._moments import State
 from adalin.optim._schedule import SCHEDULES
 from adalin.structure import Part
-
-State = dict[str, Tensor]
-"""An optimiser's memory: `exp_avg.weights`, `step`, ..."""
 
 
 @dataclass(frozen=True, repr=False)

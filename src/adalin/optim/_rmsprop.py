@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from adalin.native import Pass, PassKind
-from adalin.optim._moments import decayed, moments, zeros
-from adalin.optim._optimizer import Optimizer, State
+from adalin.optim._moments import State, decayed, moments, zeros
+from adalin.optim._optimizer import Optimizer
 from adalin.structure import Part
 
 

@@ -3,8 +3,11 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from torch import Tensor, nn
+
+from adalin.structure._units import Units
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +34,24 @@ class Network(ABC):
     """The network. Its parameters are those that are trained, not copies."""
     parts: Sequence[Part]
     """All its trained numbers."""
+    memory: Mapping[str, Tensor] = MappingProxyType({})
+    """What the optimiser remembers of parameters, as `exp_avg.<parameter>`; written to, it is what the optimiser
+    remembers."""
+    mirrors: "Sequence[Network]" = ()
+    """Copies that follow this network slowly, such as the targets of a critic."""
+
+    @property
+    def layers(self) -> Sequence[Units]:
+        """The hidden layers, from the inputs on; raises ValueError for a network of which nobody knows them."""
+        raise ValueError(f"the hidden layers of a {type(self.model).__name__} are not known")
+
+    @property
+    def outputs(self) -> Mapping[str, Tensor]:
+        """What hidden layers, by their names, gave for the batch of the step: (samples, copies, units).
+
+        The places of an image are samples. Only for those who have asked for it: see `Rule.needs`.
+        """
+        return {}
 
     @property
     def weights(self) -> Sequence[Part]:

@@ -67,3 +67,8 @@ class Units:
     """All else that has an index of the same units: of layers before and behind that share them, such as a stream."""
     activation: str = ""
     """Name of the activation: that of its base, else of its class."""
+
+    def outputs(self, value: Tensor) -> Tensor:
+        """What the activation gave, or takes, as (samples, copies, units): the places of an image are samples."""
+        last = value.movedim(self.axis, -1)
+        return last.reshape(-1, last.shape[-1] // self.width, self.width)

@@ -64,7 +64,8 @@ def check_network(run: StreamRun, stream: Stream) -> Engine:
             f"{settings.images:,} images, {settings.batch_size:,} in a batch), and this machine has "
             f"{there / 1e9:.0f}: choose a smaller network, or fewer images"
         )
-    return choose_engine(model, preset=presets.get(settings.preset), precision=settings.precision)
+    rules = run.parsed_method.rules
+    return choose_engine(model, preset=presets.get(settings.preset), precision=settings.precision, rules=rules)
 
 
 def memory_bytes() -> float:

@@ -151,6 +151,7 @@ def _make_learner(run: StreamRun, streams: Streams, session: Session) -> Learner
         seed=run.seed,
         preset=preset,
         precision=settings.precision,
+        rules=run.parsed_method.rules,
     )
     learning = Learning(
         lr=settings.lr,
