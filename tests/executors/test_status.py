@@ -10,9 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from adalin.executors import Local, RunStatus, Status, StatusReader, _submission
 from adalin.executors._submission import Submission
+from adalin.report import status_json
 from adalin.runs import RunFolder
 from executor_runs import Notes, make_work
 
@@ -107,6 +110,34 @@ def test_a_command_that_is_over_does_not_hide_the_tasks_that_others_have_added(t
     submission.end()
     for later in (reader, StatusReader(tmp_path)):
         assert {(one.state, one.run.tasks, len(one.rows)) for one in later.read().runs} == {("done", 3, 3)}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(data=st.data())
+def test_whatever_a_submission_says_the_status_is_told(data, tmp_path_factory):
+    out = tmp_path_factory.mktemp("out")
+    submission = Submission.start(make_work(out), "local", 0)
+    path = submission.folder / "submission.json"
+    content = json.loads(path.read_text())
+    place = content if data.draw(st.booleans()) else content["runs"][0]
+    name = data.draw(st.sampled_from([*place, "more"]))
+    place.pop(name, None)
+    if data.draw(st.booleans()):
+        place[name] = data.draw(JSON)
+    path.write_text(json.dumps(content))
+    status_json(StatusReader(out).read())
+
+
+def test_what_another_version_notes_of_a_submission_is_passed_over(tmp_path):
+    path = Submission.start(make_work(tmp_path), "local", 0).folder / "submission.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"more": [1], "folder": "elsewhere"}))
+    assert counts(tmp_path) == {"waiting": 4}
 
 
 def test_watching_without_a_pause_is_refused(adalin):

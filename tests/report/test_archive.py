@@ -4,6 +4,8 @@ import csv
 import errno
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -342,6 +344,37 @@ def test_a_damaged_run_is_one_line_and_the_others_are_read(tmp_path: Path, damag
         assert problem.startswith(f"{tmp_path / 'all.parquet'} has a run, number 1, that is damaged: ")
         assert reason in problem
         assert problem.isprintable()
+
+
+@pytest.mark.parametrize("field", ["benchmark", "method", "seed", "tasks"])
+def test_what_a_definition_lacks_is_named(tmp_path: Path, field: str) -> None:
+    write_results([make_result()], tmp_path / "all.parquet")
+    change(tmp_path / "all.parquet", lambda runs: runs[0]["config"].pop(field))
+    _, (problem,) = read_archive(tmp_path / "all.parquet")
+    assert problem.endswith(f"has a run, number 0, that is damaged: it does not say its {field}")
+
+
+def test_seeds_of_any_size_come_back(tmp_path: Path) -> None:
+    results = [make_result(seed=2**63 - 1), make_result(seed=2**64)]
+    for name in ("all.parquet", "all.csv"):
+        write_results(results, tmp_path / name)
+    found, problems = read_archive(tmp_path / "all.parquet")
+    assert ([result.run for result in found], problems) == ([result.run for result in results], [])
+    lines = csv.DictReader((tmp_path / "all.csv").read_text().splitlines())
+    assert {line["seed"] for line in lines} == {str(2**63 - 1), str(2**64)}
+
+
+def test_files_are_read_and_written_without_threads_that_could_abort_the_end_of_python(tmp_path: Path) -> None:
+    program = (
+        "import os, sys; from pathlib import Path; from adalin.report import read_archive, write_results\n"
+        "read, written = map(Path, sys.argv[1:]); threads = set(os.listdir('/proc/self/task'))\n"
+        "write_results(read_archive(read)[0], written)\n"
+        "print(len(set(os.listdir('/proc/self/task')) - threads))"
+    )
+    write_results([make_result(), make_result(seed=4)], tmp_path / "all.parquet")
+    paths = map(str, (tmp_path / "all.parquet", tmp_path / "again.parquet"))
+    command = [sys.executable, "-c", program, *paths]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "0\n"
 
 
 def test_rows_that_are_missing_are_noticed_without_a_hash(tmp_path: Path) -> None:

@@ -20,21 +20,20 @@ from adalin.executors._executor import Work
 from adalin.runs import RunFolderError, Schema, plain_disk_errors, read_json, write_atomically
 
 FOLDER = ".jobs"
-CONTENT = Schema(
-    {
-        "executor": str,
-        "runs": [{str: object}],
-        "made": int,
-        "started": float,
-        "host": str,
-        "pid": range(0, 2**31),
-        "checkpoint_seconds": float,
-        "jobs": {str: {"id": str, "runs": [str], "log": str}},
-        "failed": {str: str},
-        "over": bool,
-    }
-)
+FIELDS = {
+    "executor": str,
+    "runs": [{str: object}],
+    "made": int,
+    "started": float,
+    "host": str,
+    "pid": range(0, 2**31),
+    "checkpoint_seconds": float,
+    "jobs": {str: {"id": str, "runs": [str], "log": str}},
+    "failed": {str: str},
+    "over": bool,
+}
 """Fields of a submission's file."""
+CONTENT = Schema(FIELDS)
 MOST_BYTES = 1 << 28
 """Size of the largest submission; one of 100,000 runs has 40 MB."""
 HEARTBEAT_SECONDS = 5.0
@@ -92,7 +91,9 @@ class Submission:
         found = []
         for path in sorted((out / FOLDER).glob("*/submission.json")):
             with suppress(RunFolderError):  # one that is being deleted, is damaged, or is not ours
-                found.append(cls(path.parent, **read_json(path, CONTENT, most_bytes=MOST_BYTES)))
+                content = read_json(path, CONTENT, most_bytes=MOST_BYTES)
+                # Another version may have written more.
+                found.append(cls(path.parent, **{name: content[name] for name in FIELDS}))
         return found
 
     @property
@@ -108,7 +109,7 @@ class Submission:
 
     def write(self) -> None:
         """Make what has changed known."""
-        content = {name: value for name, value in vars(self).items() if name not in ("folder", "_written")}
+        content = {name: getattr(self, name) for name in FIELDS}
         with plain_disk_errors(self._path):
             write_atomically(self._path, json.dumps(content).encode(), temporary=self.folder / "submission.tmp")
         self._written = time.monotonic()

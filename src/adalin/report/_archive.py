@@ -35,6 +35,8 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Beginnings of texts that a spreadsheet calculates."""
 ENTRY = Schema({"config": {str: object}, "position": {str: object}, "manifest": {str: object}, "core_seconds": float})
 """Fields that describe a run in a file's metadata."""
+LARGEST_INT = 2**63 - 1
+"""Largest whole number of a column."""
 DAMAGES = (OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 """Errors that a damaged file or run may raise, in pyarrow, json or the definition of a run."""
 
@@ -82,7 +84,9 @@ def read_archive(path: Path) -> tuple[list[Result], list[str]]:
     """
     try:
         with path.open("rb") as file:
-            table = pq.read_table(file, page_checksum_verification=True)
+            # In this thread: one of Arrow's that lets go of the file while Python ends would abort the process.
+            parquet = pq.ParquetFile(file, page_checksum_verification=True, pre_buffer=False)
+            table = parquet.read(use_threads=False)
         records = _records(table)
         entries = _entries(table.schema.metadata or {}, records)
         rows: dict[int, list[dict[str, Any]]] = {number: [] for number in range(len(entries))}
@@ -162,6 +166,8 @@ def _unpack(result: Result, out: Path) -> bool:
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> pa.Table:
+    # A seed may have more digits than a column's numbers; what defines a run has it whole.
+    rows = [row if row["seed"] <= LARGEST_INT else row | {"seed": None} for row in rows]
     try:
         return pa.Table.from_pylist(rows, schema=_schema(rows))
     except pa.ArrowException as error:

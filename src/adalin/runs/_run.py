@@ -147,4 +147,7 @@ def check_different(runs: Sequence[Run[Any]]) -> None:
 
 def read_run(definition: Mapping[str, Any]) -> Run[Any]:
     """The run of a definition; raises ValueError or TypeError if it is none."""
+    for name in ("benchmark", "method", "seed", "tasks"):
+        if name not in definition:
+            raise ValueError(f"it does not say its {name}")
     return kind_of(definition.get("benchmark")).read(definition)
