@@ -102,12 +102,14 @@ def _import_plugin(name: str) -> None:
 def find(place: Path) -> "tuple[list[Result], list[str]]":
     """The results in a folder or file, at least one, and what is wrong with others."""
     from adalin.report import read_results
+    from adalin.runs import shown_path
 
     if not place.exists():
-        raise ValueError(f"there is no folder {place}")
+        raise ValueError(f"there is no folder {shown_path(place)}")
     results, problems = read_results(place)
     if not results:
-        raise ValueError(problems[0] if problems else f"there are no runs in {place}; `adalin run` makes some")
+        nothing = f"there are no runs in {shown_path(place)}; `adalin run` makes some"
+        raise ValueError(problems[0] if problems else nothing)
     return results, problems
 
 

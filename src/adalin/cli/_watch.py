@@ -76,7 +76,8 @@ class StatusCommand(WithPlugins):
 
 def _reader(folder: Path) -> "StatusReader":
     from adalin.executors import StatusReader
+    from adalin.runs import shown_path
 
     if not folder.is_dir():
-        raise ValueError(f"there is no folder {folder}")
+        raise ValueError(f"there is no folder {shown_path(folder)}")
     return StatusReader(folder)
