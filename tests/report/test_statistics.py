@@ -1,4 +1,4 @@
-from itertools import product
+import math
 
 import numpy as np
 import pytest
@@ -6,79 +6,67 @@ from scipy import stats
 
 from adalin.report._statistics import (
     Interval,
-    bootstrap_mean,
     end_window,
     fall_from_best,
-    hierarchical_bootstrap,
-    paired_test,
+    mean_interval,
     plasticity,
     plasticity_slope,
     relative_change,
+    t_interval,
+    t_quantile,
 )
 from adalin.report._summary import fill_diverged
 
 
-def coverage(interval_of, draw, truth, trials=200):
-    rng = np.random.default_rng(1)
-    intervals = [interval_of(draw(rng)) for _ in range(trials)]
-    return sum(interval.low <= truth <= interval.high for interval in intervals) / trials
-
-
-def autocorrelated(rng, seeds=3, tasks=100, rho=0.7):
-    """AR(1) around 0: tasks hang together, seeds do not differ."""
-    values = rng.standard_normal((seeds, tasks))
-    for task in range(1, tasks):
-        values[:, task] += rho * values[:, task - 1]
-    return values
-
-
 def test_an_interval_reads_shortly():
     assert str(Interval(0.12345, 0.1, 0.14)) == "0.123 [0.100, 0.140]"
+    assert Interval(0.15, 0.1, 0.2, (0.1, 0.2)).with_seeds == "0.150 [0.100, 0.200] from 0.100, 0.200"
 
 
 def test_an_interval_in_other_units():
-    assert Interval(1.0, 0.5, 2.0) / 2 == Interval(0.5, 0.25, 1.0)
+    assert Interval(1.0, 0.5, 2.0, (0.8, 1.2)) / 2 == Interval(0.5, 0.25, 1.0, (0.4, 0.6))
 
 
-def test_the_interval_of_three_seeds_is_their_range_and_covers_what_its_docstring_says():
-    assert bootstrap_mean(np.array([0.1, 0.4, 0.2])) == Interval(*map(pytest.approx, (7 / 30, 0.1, 0.4)))
-    assert coverage(bootstrap_mean, lambda rng: rng.normal(5, 2, 3), 5) == pytest.approx(0.75, abs=0.08)
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 9, 10, 19, 100, 999])
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.99])
+def test_quantiles_of_t_are_scipys(freedom, level):
+    assert t_quantile(freedom, level) == pytest.approx(stats.t.ppf((1 + level) / 2, freedom), rel=1e-9)
 
 
-def test_the_interval_of_many_seeds_covers_the_mean_and_agrees_with_scipy():
-    assert 0.88 <= coverage(bootstrap_mean, lambda rng: rng.exponential(2, 30), 2) <= 0.98
-    values = np.random.default_rng(2).exponential(2, 30)
-    theirs = stats.bootstrap((values,), np.mean, method="percentile", rng=3).confidence_interval
-    ours = bootstrap_mean(values)
-    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.06)
+def test_the_interval_of_seeds_is_scipys_t_interval():
+    seeds = np.array([-0.290, -0.227, -0.118])
+    ours = t_interval(seeds)
+    theirs = stats.t.interval(0.95, 2, seeds.mean(), stats.sem(seeds))
+    assert (ours.low, ours.high) == pytest.approx(theirs)
+    assert ours.seeds == (-0.290, -0.227, -0.118)
 
 
-def test_a_higher_level_gives_a_wider_interval():
-    values = np.random.default_rng(2).normal(size=20)
-    narrow, wide = bootstrap_mean(values, 0.5), bootstrap_mean(values, 0.99)
-    assert wide.low < narrow.low < narrow.high < wide.high
+@pytest.mark.parametrize("count", [3, 10])
+def test_the_interval_covers_the_mean_as_often_as_it_says_also_with_three_seeds(count):
+    rng = np.random.default_rng(1)
+    intervals = [t_interval(rng.normal(5, 2, count)) for _ in range(2000)]
+    covered = sum(interval.low <= 5 <= interval.high for interval in intervals) / 2000
+    assert covered == pytest.approx(0.95, abs=0.02)
 
 
-def test_blocks_of_tasks_cover_the_mean_of_autocorrelated_tasks_where_single_tasks_do_not():
-    assert coverage(hierarchical_bootstrap, autocorrelated, 0, trials=100) >= 0.85
-
-    def single(values):
-        return bootstrap_mean(values.ravel())
-
-    assert coverage(single, autocorrelated, 0, trials=50) <= 0.7
+def test_one_seed_leaves_everything_open():
+    assert t_interval([0.4]) == Interval(0.4, -math.inf, math.inf, (0.4,))
 
 
-def test_seeds_that_differ_widen_the_interval():
-    rng = np.random.default_rng(0)
-    noise = rng.normal(0, 0.01, (3, 100))
-    alike, apart = hierarchical_bootstrap(noise), hierarchical_bootstrap(noise + np.array([[0.0], [0.3], [0.6]]))
-    assert alike.high - alike.low < 0.01
-    assert apart.high - apart.low > 0.4
+def test_tasks_of_a_seed_count_as_one_number():
+    tasks = np.random.default_rng(0).normal(0, 1, (3, 100))
+    assert mean_interval(tasks) == t_interval(tasks.mean(1))
+    assert mean_interval(np.repeat(tasks, 7, axis=1)).high == pytest.approx(mean_interval(tasks).high)
 
 
-def test_the_same_data_give_the_same_interval():
-    values = np.random.default_rng(0).normal(size=(3, 400))
-    assert hierarchical_bootstrap(values) == hierarchical_bootstrap(values)
+def test_how_many_seeds_would_clear_a_threshold():
+    wide = t_interval([-0.290, -0.227, -0.118])
+    needed = wide.seeds_to_clear(-0.05)
+    half = [stats.t.ppf(0.975, n - 1) * np.std(wide.seeds, ddof=1) / np.sqrt(n) for n in (needed - 1, needed)]
+    assert half[1] < abs(wide.value + 0.05) <= half[0]
+    assert t_interval([-1.0, 1.0, 0.0]).seeds_to_clear(0.0) is None
+    assert t_interval([0.3]).seeds_to_clear(0.0) is None
+    assert t_interval([0.3, 0.3]).seeds_to_clear(0.0) == 2
 
 
 @pytest.mark.parametrize(("tasks", "window"), [(1, 1), (4, 1), (8, 2), (20, 5), (400, 5)])
@@ -88,25 +76,20 @@ def test_the_window_is_five_tasks_or_a_quarter_of_few(tasks, window):
 
 def test_the_slope_of_a_line_is_its_rise_between_the_windows():
     line = np.linspace(0.9, 0.1, 21)[None].repeat(3, axis=0)
-    slope = plasticity_slope(line)
-    assert slope.value == pytest.approx(-0.04 * 16)
-    # Within the windows tasks differ by 0.16, all seeds are alike: the interval lies inside what tasks could give.
-    assert -0.8 < slope.low < slope.value < slope.high < -0.48
-    assert plasticity_slope(line, window=1) == Interval(*(pytest.approx(-0.8),) * 3)
+    assert plasticity_slope(line).value == pytest.approx(-0.04 * 16)
+    assert plasticity_slope(line, window=1).value == pytest.approx(-0.8)
+
+
+def test_a_cold_start_that_all_seeds_share_widens_no_interval():
+    curve = np.concatenate(([0.5], np.full(19, 0.9)))
+    slope = plasticity_slope(curve + np.zeros((3, 1)))
+    assert slope.high - slope.low == pytest.approx(0, abs=1e-12)
 
 
 def test_the_slope_pairs_the_start_and_the_end_of_a_seed():
     levels = np.array([[0.1], [0.5], [0.9]]) + np.zeros((3, 12))
-    assert plasticity_slope(levels) == Interval(*(pytest.approx(0.0),) * 3)
-
-
-def test_the_slopes_interval_covers_the_true_change():
-    change = np.where(np.arange(40) < 20, 0.0, -0.3)
-
-    def draw(rng):
-        return change + rng.normal(0, 0.1, (10, 40))
-
-    assert coverage(plasticity_slope, draw, -0.3) >= 0.9
+    slope = plasticity_slope(levels)
+    assert (slope.low, slope.value, slope.high) == (0, 0, 0)
 
 
 def test_a_diverged_run_has_accuracy_0_from_there_on():
@@ -117,38 +100,12 @@ def test_a_diverged_run_has_accuracy_0_from_there_on():
     assert np.isnan(values[0, 2])
 
 
-def test_the_paired_test_is_exact_for_few_units():
-    rng = np.random.default_rng(4)
-    a, b = rng.normal(0.3, 1, (2, 5)), rng.normal(0, 1, (2, 5))
-    units = (a - b).ravel()
-    flipped = [abs(np.dot(signs, units)) for signs in product((-1, 1), repeat=10)]
-    exact = np.mean([value >= abs(units.sum()) - 1e-9 for value in flipped])
-    assert paired_test(a, b) == exact
-    theirs = stats.permutation_test((units,), np.sum, permutation_type="samples", vectorized=True)
-    assert paired_test(a, b) == pytest.approx(theirs.pvalue)
-
-
-def test_the_paired_test_of_many_units_agrees_with_the_t_test():
-    rng = np.random.default_rng(5)
-    a, b = rng.normal(0.3, 1, (3, 100)), rng.normal(0.1, 1, (3, 100))
-    units = (a - b).reshape(30, 10).sum(1)
-    assert paired_test(a, b) == pytest.approx(stats.ttest_1samp(units, 0).pvalue, abs=0.02)
-
-
-def test_the_paired_test_finds_a_clear_lead_and_none_in_noise():
-    rng = np.random.default_rng(6)
-    a = rng.normal(0, 0.1, (3, 100))
-    assert paired_test(a + 0.2, a + rng.normal(0, 0.1, a.shape)) < 0.001
-    assert paired_test(a, a) == 1.0
-    tests = [paired_test(rng.normal(size=(2, 6)), rng.normal(size=(2, 6))) for _ in range(200)]
-    assert np.mean(np.array(tests) < 0.1) == pytest.approx(0.1, abs=0.06)
-
-
-def test_a_relative_change_of_what_cannot_be_negative_is_never_below_minus_one():
+def test_a_relative_change_is_a_share_of_each_seeds_own_start():
     values = np.array([[0.9, 0.2, 0.4, 0.1] + [0.0] * 16, [0.1, 0.8, 0.3, 0.2] + [0.0] * 16])
-    assert relative_change(values) == Interval(-1, -1, -1)
+    assert relative_change(values).seeds == (-1, -1)
     halved = relative_change(np.repeat([[0.8, 0.4]], 10, axis=1).repeat(3, axis=0))
-    assert halved == Interval(-0.5, -0.5, -0.5)
+    assert (halved.low, halved.value, halved.high) == (-0.5, -0.5, -0.5)
+    assert relative_change(np.array([[2.0] + [1.0] * 19] * 2), first=1).value == -0.5
 
 
 @pytest.mark.parametrize(
@@ -171,3 +128,28 @@ def test_plasticity_is_kept_or_lost_or_it_is_not_known(curve, diverged, kept, lo
 def test_the_fall_from_the_best_tasks_in_a_row():
     assert fall_from_best(np.linspace(0, 1, 20)[None]) == 0
     assert fall_from_best(np.array([[0.5] * 5 + [0.9] * 10 + [0.7] * 5])) == pytest.approx(0.2)
+
+
+def test_the_three_comparisons_are_with_the_first_the_next_and_the_best_tasks():
+    curve = np.concatenate((np.full(5, 0.6), np.full(5, 0.8), np.full(5, 0.9), np.full(5, 0.7)))
+    found = plasticity(np.tile(curve, (3, 1)), chance=0.1, diverged=0)
+    assert [round(one.value, 6) for one in found.comparisons.values()] == [0.1, -0.1, -0.2]
+
+
+@pytest.mark.parametrize(
+    ("curve", "kept", "lost"),
+    [
+        ([0.6] * 5 + [0.8] * 5 + [0.9] * 5 + [0.7] * 5, False, True),  # two of three fall
+        ([0.6] * 5 + [0.72] * 5 + [0.9] * 5 + [0.7] * 5, True, False),  # only the best is out of reach
+        ([0.6] * 5 + [0.75] * 5 + [0.9] * 5 + [0.7] * 5, False, False),  # one each, one at the threshold
+    ],
+)
+def test_two_of_the_three_comparisons_must_agree(curve, kept, lost):
+    noise = np.array([[-0.004], [0.0], [0.004]]) * np.linspace(0, 1, 20)
+    found = plasticity(np.array(curve) + noise, chance=0.1, diverged=0)
+    assert (found.kept, found.lost) == (kept, lost)
+
+
+def test_one_seed_shows_neither():
+    found = plasticity(np.full((1, 20), 0.8), chance=0.1, diverged=0)
+    assert (found.kept, found.lost) == (False, False)

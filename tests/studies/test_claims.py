@@ -11,7 +11,6 @@ from adalin.methods import Method
 from adalin.report import Summary, summarise
 from adalin.streams import benchmarks
 from adalin.studies import CLAIMS, judge_claims
-from adalin.studies._alpha_checks import Overhead
 from adalin.studies._checks import PlasticityCheck
 from adalin.studies._evidence import MissingError, PaperRuns
 from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, SWEEP_SEEDS, hyper_parameters
@@ -74,35 +73,41 @@ def world():
     """(benchmark, method) -> metrics."""
     accuracies = dict(zip(MAIN_METHODS, (0.7, 0.85, 0.8, 0.8, 0.5, 0.75, 0.7, 0.72), strict=True))
     sranks = {"crelu": 60, "adalin": 40, "scratch": 42}
+    rises = FLAT * 30 - FALLS * 10
     curves = {}
     for benchmark in MAIN_BENCHMARKS:
         for method, accuracy in accuracies.items():
+            srank = sranks.get(method, 35)
             curves[benchmark, method] = {
                 "online_accuracy": FLAT * accuracy,
                 "test_accuracy": FLAT * (0.6 if method == "adalin" else 0.5),
                 "sign_entropy": FLAT * (0.85 if method == "scratch" else 0.8),
-                "weight_norm": FLAT * 10,
-                "srank": FLAT * sranks.get(method, 35),
+                "weight_norm": rises if method in ("baseline", "adalin", "linear") else FLAT * 10,
+                "srank": FLAT * srank,
+                "weight_srank": [[srank / 2, srank / 2]] * TASKS,
             }
-        curves[benchmark, "baseline"] |= {"sign_entropy": FALLS, "weight_norm": FLAT * 30 - FALLS * 10}
+        curves[benchmark, "baseline"] |= {"sign_entropy": FALLS}
         for method in ("adalin:gate=none", "adalin:granularity=layer", "adalin:granularity=network"):
             curves[benchmark, method] = {"online_accuracy": FLAT * 0.8}
-        for method in ("adalin-tanh", "adalin-tanh:gate=linear", "adalin-tanh:gate=quadratic"):
+        for method in ("adalin-tanh", "adalin-gelu", "adalin-tanh:gate=linear", "adalin-tanh:gate=quadratic"):
             curves[benchmark, method] = {"online_accuracy": FLAT * 0.85}
+        for method in ("tanh", "gelu"):
+            curves[benchmark, method] = {"online_accuracy": FALLS}
     for benchmark in (RL_MNIST, RL_CIFAR):
         curves[benchmark, "baseline"] |= {"online_accuracy": collapses()}
-        curves[benchmark, "interpolation"] = {"online_accuracy": collapses()}
+        curves[benchmark, "interpolation"] = {"online_accuracy": FALLS}
         curves[benchmark, "adalin:granularity=layer"] = {"online_accuracy": FALLS}
         curves[benchmark, "adalin"] |= {
-            "alpha": [[[-0.1, -0.2, -1.0], [-0.1, -0.3, 0.9 - 0.001 * task]] for task in range(TASKS)],
+            "alpha": [[[-0.1, -0.2, -1.0], [-0.1, -0.3, 1.2 - 0.001 * task]] for task in range(TASKS)],
             "saturation": [[[0.9, 0.8, 0.0], [0.7, 0.9, 0.05]]] * TASKS,
         }
     for benchmark in (SPLIT, RL_CIFAR):
         curves[benchmark, "adalin:granularity=network"] = {"online_accuracy": FALLS}
-    for method in ("tanh", "gelu", "adalin-gelu:gate=none"):
-        curves[RL_MNIST, method] = {"online_accuracy": FALLS}
-    for method in ("prelu", "adalin-gelu"):
-        curves[RL_MNIST, method] = {"online_accuracy": FLAT * 0.8}
+    for benchmark in (SPLIT, "permuted-mnist"):
+        curves[benchmark, "adalin"] |= {"sign_entropy": FLAT * 0.9}
+    curves[RL_MNIST, "adalin-gelu:gate=none"] = {"online_accuracy": FALLS}
+    curves[RL_MNIST, "prelu"] = {"online_accuracy": FLAT * 0.8}
+    curves[RL_CIFAR, "shrink-perturb"] |= {"online_accuracy": FALLS}
     curves[SPLIT, "crelu"] |= {"online_accuracy": collapses(0.2)}
     for method in ("fourier", "l2"):
         curves[SHUFFLED, method] |= {"online_accuracy": FALLS}
@@ -135,11 +140,15 @@ def judge_plasticity(*entries, benchmark=RL_MNIST, method="adalin", kept=True):
 
 
 def test_every_claim_is_there_once_and_can_be_judged_without_any_runs():
-    verdicts = judge_claims([])
-    assert [verdict.claim for verdict in verdicts] == [f"C{number}" for number in range(1, 20)]
-    for verdict in verdicts:
+    assert list(dict.fromkeys(claim.number for claim in CLAIMS)) == [f"C{number}" for number in range(1, 24)]
+    assert len(BY_ID) == len(CLAIMS)
+    for verdict in judge_claims([]):
         assert verdict.findings
-        assert verdict.outcome == ("does not hold" if verdict.claim == "C19" else "undecided")
+        assert verdict.outcome == ("reproduced" if verdict.claim == "C19" else "undecided")
+
+
+def test_claims_of_a_number_are_judged_together():
+    assert [verdict.claim for verdict in judge_claims([], ["C8", "C5"])] == ["C5", "C8a", "C8b"]
 
 
 def test_methods_of_claims_are_written_as_runs_write_them():
@@ -150,9 +159,10 @@ def test_methods_of_claims_are_written_as_runs_write_them():
                     assert str(Method.parse(text)) == text
 
 
-def test_all_but_what_was_not_run_holds_in_a_world_made_so():
+@pytest.mark.usefixtures("_papers_tasks")
+def test_all_but_what_was_not_run_is_reproduced_in_a_world_made_so():
     verdicts = {verdict.claim: verdict for verdict in judge_claims(summaries())}
-    expected = dict.fromkeys(BY_ID, "holds") | {"C10": "undecided", "C11": "undecided", "C19": "does not hold"}
+    expected = dict.fromkeys(BY_ID, "reproduced") | {"C10": "undecided", "C11": "undecided"}
     assert {claim: verdict.outcome for claim, verdict in verdicts.items()} == expected
     for claim, verdict in verdicts.items():
         for finding in verdict.findings:
@@ -160,41 +170,62 @@ def test_all_but_what_was_not_run_holds_in_a_world_made_so():
             if claim not in ("C10", "C11", "C19"):
                 assert "3 seeds (3, 4, 5)" in finding.numbers
                 assert "20 tasks" in finding.numbers
-                assert finding.numbers.count("[") >= 1  # an interval
-                expected_note = "class-split" not in finding.statement
-                assert ("not the paper's scale: 20 of" in finding.numbers) == expected_note
+
+
+def test_the_same_world_at_a_smaller_scale_tests_nothing_but_where_the_papers_tasks_are_as_few():
+    for verdict in judge_claims(summaries()):
+        if verdict.claim not in ("C10", "C11", "C19"):
+            only_split = all(SPLIT in finding.statement for finding in verdict.findings)
+            is_tested = any(SPLIT in finding.statement for finding in verdict.findings)
+            assert (verdict.outcome != "not tested at scale") == (is_tested or verdict.claim == "C21")
+            assert (str(verdict) == "reproduced 1/1") == (only_split and len(verdict.findings) == 1)
 
 
 ACCURACY = "online_accuracy"
 OTHERWISE = [
-    ("C1", (RL_MNIST, "gelu"), {ACCURACY: FLAT * 0.8}),
-    ("C1", (RL_MNIST, "prelu"), {ACCURACY: FALLS}),
+    ("C1a", (RL_MNIST, "gelu"), {ACCURACY: FLAT * 0.8}),
+    ("C1b", (RL_MNIST, "prelu"), {ACCURACY: FLAT * 0.3}),
     ("C2", (RL_MNIST, "adalin-tanh"), {ACCURACY: FALLS}),
     *(("C3", (benchmark, "adalin"), {ACCURACY: FALLS}) for benchmark in MAIN_BENCHMARKS),
-    ("C4", (SHUFFLED, "scratch"), {ACCURACY: FLAT * 0.9}),
-    ("C4", ("permuted-mnist", "scratch"), {ACCURACY: FLAT * 0.85, "noise": 0.0}),
+    ("C4a", (SHUFFLED, "scratch"), {ACCURACY: FLAT * 0.9}),
+    ("C4a", ("permuted-mnist", "scratch"), {ACCURACY: FLAT * 0.85, "noise": 0.0}),
+    ("C4b", (SHUFFLED, "shrink-perturb"), {ACCURACY: FLAT * 0.84}),
     ("C5", (SPLIT, "crelu"), {ACCURACY: FLAT * 0.6}),
     ("C5", (SPLIT, "crelu"), {ACCURACY: collapses(0.2, task=3)}),
     ("C6", (RL_CIFAR, "baseline"), {ACCURACY: FALLS}),
     ("C7", (SHUFFLED, "l2"), {ACCURACY: FLAT * 0.8}),
-    ("C8", (SPLIT, "linear"), {ACCURACY: FALLS}),
-    ("C8", (SPLIT, "linear"), {ACCURACY: FLAT}),
-    ("C9", (SPLIT, "l2"), {"test_accuracy": FLAT * 0.7}),
-    ("C9", (SHUFFLED, "linear"), {"test_accuracy": FLAT * 0.5}),
-    ("C12", (RL_CIFAR, "adalin:granularity=network"), {ACCURACY: FLAT * 0.8}),
-    ("C12", (RL_MNIST, "adalin"), {ACCURACY: FALLS}),
-    ("C13", (SHUFFLED, "adalin:gate=none"), {ACCURACY: FLAT * 0.86}),
-    ("C13", (RL_MNIST, "adalin-gelu:gate=none"), {ACCURACY: FLAT * 0.8}),
+    ("C8a", (SPLIT, "linear"), {ACCURACY: FALLS}),
+    ("C8b", (SPLIT, "linear"), {ACCURACY: FLAT}),
+    ("C9a", (SPLIT, "l2"), {"test_accuracy": FLAT * 0.7}),
+    ("C9b", (SHUFFLED, "adalin"), {"test_accuracy": FLAT * 0.4}),
+    ("C9c", (SHUFFLED, "linear"), {"test_accuracy": FLAT * 0.5}),
+    ("C12a", (RL_CIFAR, "adalin:granularity=network"), {ACCURACY: FLAT * 0.8}),
+    ("C12b", (SHUFFLED, "adalin:granularity=layer"), {ACCURACY: FLAT * 0.9}),
+    ("C13a", (SHUFFLED, "adalin:gate=none"), {ACCURACY: FLAT * 0.86}),
+    ("C13b", (RL_MNIST, "adalin-gelu:gate=none"), {ACCURACY: FLAT * 0.8}),
     ("C14", (SPLIT, "adalin-tanh:gate=linear"), {ACCURACY: FLAT * 0.8}),
-    ("C15", (RL_MNIST, "interpolation"), {ACCURACY: FALLS}),
-    ("C16", (SPLIT, "baseline"), {"sign_entropy": FLAT * 0.5}),
-    ("C16", (SPLIT, "adalin"), {"sign_entropy": FLAT * 0.2}),
-    ("C17", ("permuted-mnist", "baseline"), {"weight_norm": FLAT}),
-    ("C17", (SHUFFLED, "adalin"), {"srank": FLAT * 20}),
-    ("C17", (RL_MNIST, "fourier"), {"srank": FLAT * 70}),
-    ("C18", (RL_CIFAR, "adalin"), {"alpha": [[[0.4, 0.2, -1.0], [0.1, 0.3, 0.9]]] * TASKS}),
-    ("C18", (RL_CIFAR, "adalin"), {"alpha": [[[-0.7, -0.9, -1.0], [-0.7, -0.9, 0.9]]] * TASKS}),
-    ("C18", (RL_MNIST, "adalin"), {"alpha": [[[-0.1] * 2 + [-t / 9], [-0.1] * 2 + [t / 9]] for t in range(TASKS)]}),
+    ("C15", (RL_MNIST, "interpolation"), {ACCURACY: FLAT * 0.8}),
+    ("C16a", (SPLIT, "baseline"), {"sign_entropy": FLAT * 0.5}),
+    ("C16a", (SPLIT, "scratch"), {"sign_entropy": FALLS}),
+    ("C16b", (SPLIT, "adalin"), {"sign_entropy": FLAT * 0.2}),
+    ("C17a", ("permuted-mnist", "baseline"), {"weight_norm": FLAT}),
+    ("C17b", (SPLIT, "linear"), {"weight_norm": FLAT}),
+    ("C17c", (SHUFFLED, "adalin"), {"weight_srank": [[10.0, 10.0]] * TASKS}),
+    ("C17d", (SPLIT, "baseline"), {"weight_srank": [[30.0 - task] for task in range(TASKS)]}),
+    ("C17e", (RL_MNIST, "fourier"), {"weight_srank": [[40.0, 30.0]] * TASKS}),
+    ("C17f", (SHUFFLED, "adalin"), {"srank": FLAT * 20}),
+    ("C17g", (RL_MNIST, "baseline"), {"srank": FALLS * 50}),
+    ("C17h", (RL_MNIST, "fourier"), {"srank": FLAT * 70}),
+    ("C18a", (RL_CIFAR, "adalin"), {"saturation": [[[0.9, 0.2, 0.0], [0.2, 0.2, 0.05]]] * TASKS}),
+    ("C18b", (RL_CIFAR, "adalin"), {"alpha": [[[0.4, 0.2, -1.0], [0.1, 0.3, 1.0]]] * TASKS}),
+    ("C18b", (RL_CIFAR, "adalin"), {"alpha": [[[-0.7, -0.9, -1.0], [-0.7, -0.9, 1.0]]] * TASKS}),
+    ("C18c", (RL_CIFAR, "adalin"), {"alpha": [[[-0.1] * 2 + [1 - t / 9], [-0.1] * 2 + [2.0]] for t in range(TASKS)]}),
+    ("C18d", (RL_MNIST, "adalin"), {"alpha": [[[-0.1] * 2 + [-t / 9], [-0.1] * 2 + [t / 9]] for t in range(TASKS)]}),
+    ("C20", (SPLIT, "fourier"), {ACCURACY: FLAT * 0.9}),
+    ("C21", (SPLIT, "crelu"), {ACCURACY: FLAT * 0.8}),
+    ("C22a", (SPLIT, "tanh"), {ACCURACY: FLAT * 0.7}),
+    ("C22b", (SPLIT, "adalin-tanh"), {ACCURACY: FLAT * 0.3}),
+    ("C23", (SPLIT, "adalin"), {"sign_entropy": FLAT * 0.5}),
 ]
 
 
@@ -202,7 +233,7 @@ OTHERWISE = [
 @pytest.mark.usefixtures("_papers_tasks")
 def test_one_thing_that_is_otherwise_refutes_a_claim(claim, key, metrics):
     verdict = judge(claim, {key: metrics})
-    assert verdict.outcome == "does not hold"
+    assert verdict.outcome == ("not reproduced" if len(verdict.findings) == 1 else "in part")
     refuted = [finding for finding in verdict.findings if finding.outcome == "does not hold"]
     assert len(refuted) < len(verdict.findings) or len(verdict.findings) == 1
 
@@ -214,17 +245,19 @@ def test_each_claim_about_runs_is_refuted_above():
 @pytest.mark.parametrize(
     ("claim", "key"),
     [
-        *[("C1", (RL_MNIST, "prelu")), ("C2", (RL_MNIST, "adalin-tanh")), ("C3", (SPLIT, "adalin"))],
-        *[("C4", (SPLIT, "scratch")), ("C5", (SPLIT, "crelu")), ("C6", (RL_CIFAR, "baseline"))],
-        *[("C7", (SHUFFLED, "l2")), ("C8", (SPLIT, "l2")), ("C9", (SPLIT, "shrink-perturb"))],
-        *[("C12", (SPLIT, "adalin:granularity=network")), ("C13", (RL_MNIST, "adalin-gelu:gate=none"))],
+        *[("C1b", (RL_MNIST, "prelu")), ("C2", (RL_MNIST, "adalin-tanh")), ("C3", (SPLIT, "adalin"))],
+        *[("C4a", (SPLIT, "scratch")), ("C5", (SPLIT, "crelu")), ("C6", (RL_CIFAR, "baseline"))],
+        *[("C7", (SHUFFLED, "l2")), ("C8b", (SPLIT, "l2")), ("C9a", (SPLIT, "shrink-perturb"))],
+        *[("C12a", (SPLIT, "adalin:granularity=network")), ("C13b", (RL_MNIST, "adalin-gelu:gate=none"))],
         *[("C14", (SPLIT, "adalin-tanh:gate=linear")), ("C15", (RL_MNIST, "interpolation"))],
-        *[("C16", (SPLIT, "scratch")), ("C17", (SPLIT, "linear")), ("C18", (RL_MNIST, "adalin"))],
+        *[("C16a", (SPLIT, "scratch")), ("C17h", (SPLIT, "linear")), ("C18b", (RL_MNIST, "adalin"))],
+        *[("C20", (SPLIT, "linear")), ("C21", (SPLIT, "l2")), ("C22a", (SPLIT, "gelu"))],
     ],
 )
+@pytest.mark.usefixtures("_papers_tasks")
 def test_a_missing_method_leaves_a_claim_undecided_and_is_named(claim, key):
     verdict = judge(claim, without=[key])
-    assert verdict.outcome == "undecided"
+    assert verdict.outcome in ("undecided", "in part")
     missing = [finding.numbers for finding in verdict.findings if finding.outcome == "undecided"]
     assert missing
     assert set(missing) == {f"no runs of {key[1]} on {key[0]} with the paper's learning rate and batch size"}
@@ -236,15 +269,15 @@ def test_c10_is_judged_by_the_test_accuracy_of_the_last_tasks():
     late, early = np.linspace(0.4, 0.7, TASKS), np.linspace(0.8, 0.5, TASKS)
     for curve, outcome in ((late, "holds"), (early, "does not hold")):
         runs = PaperRuns([*rivals, summary(name, "adalin", test_accuracy=curve)])
-        assert BY_ID["C10"].judge(runs).outcome == outcome
+        assert BY_ID["C10"].judge(runs).findings[0].outcome == outcome
 
 
-def test_c19_counts_what_the_networks_have():
+def test_c19_counts_what_the_networks_have_and_says_what_the_paper_counts():
     mlp, cnn = BY_ID["C19"].judge(PaperRuns([])).findings
-    assert mlp.statement == "AdaLin adds 210 of 89,610 (0.23%) parameters to the mlp"
     assert mlp.numbers.startswith("200 of 89,610 (0.22%)")
+    assert "210" in mlp.numbers
     assert cnn.numbers.startswith("96 of 39,796 (0.24%)")
-    assert Overhead("mlp", (1, 28, 28), 10, 200, 89_610, "").judge(PaperRuns([])).outcome == "holds"
+    assert replace(BY_ID["C19"].checks[0], shape=(1, 1, 1)).judge(PaperRuns([])).outcome == "does not hold"
 
 
 @pytest.mark.parametrize(("end", "outcome"), [(0.79, "holds"), (0.75, "undecided"), (0.7, "does not hold")])
@@ -257,9 +290,8 @@ def test_plasticity_is_kept_lost_or_undecided_by_the_interval_of_the_change(end,
 
 
 def test_what_has_not_come_in_fewer_tasks_than_the_papers_may_come_later():
-    for method, claim in (("interpolation", "C15"), ("baseline", "C6")):
-        runs = PaperRuns([summary(name, method, online_accuracy=FALLS) for name in (RL_MNIST, RL_CIFAR)])
-        assert BY_ID[claim].judge(runs).outcome == "undecided"
+    runs = PaperRuns([summary(name, "baseline", online_accuracy=FALLS) for name in (RL_MNIST, RL_CIFAR)])
+    assert [finding.outcome for finding in BY_ID["C6"].judge(runs).findings] == ["undecided"] * 2
     assert judge_plasticity(summary(RL_MNIST, "adalin", online_accuracy=FLAT * 0.8), kept=False).outcome == "undecided"
 
 
@@ -288,9 +320,9 @@ def test_too_few_tasks_or_seeds_decide_nothing():
 
 def test_a_metric_that_rows_lack_is_named():
     entries = summaries({(SPLIT, "adalin"): {"test_accuracy": [[]] * TASKS}})
-    assert "no test_accuracy" in BY_ID["C9"].judge(PaperRuns(entries)).findings[0].numbers
+    assert "no test_accuracy" in BY_ID["C9a"].judge(PaperRuns(entries)).findings[0].numbers
     entries = summaries({(RL_MNIST, "adalin"): {"alpha": [[]] * TASKS}})
-    assert "no alpha" in BY_ID["C18"].judge(PaperRuns(entries)).findings[0].numbers
+    assert "no alpha" in BY_ID["C18b"].judge(PaperRuns(entries)).findings[0].numbers
 
 
 def test_only_the_papers_hyper_parameters_count():
@@ -333,7 +365,7 @@ def test_the_scale_is_told_where_it_is_not_the_papers():
 def test_methods_are_compared_at_one_scale_only():
     adalin = summary(SPLIT, "adalin", online_accuracy=FLAT * 0.8)
     scratch = summary(SPLIT, "scratch", settings={"epochs": 5}, online_accuracy=FLAT * 0.7)
-    check = BY_ID["C4"].checks[-1]
+    check = BY_ID["C4a"].checks[-1]
     assert "with the same epochs" in check.judge(PaperRuns([adalin, scratch])).numbers
     both = summary(SPLIT, "adalin", settings={"epochs": 5}, online_accuracy=FLAT * 0.6)
     assert check.judge(PaperRuns([adalin, scratch, both])).outcome == "does not hold"
@@ -372,7 +404,7 @@ def test_c10_is_judged_with_a_smaller_network_and_says_so():
         for method, curve in curves.items()
     ]
     verdict = BY_ID["C10"].judge(PaperRuns(made))
-    assert verdict.outcome == "holds"
+    assert (verdict.outcome, verdict.findings[0].outcome) == ("not tested at scale", "holds")
     assert "resnet18-narrow (lr 0.01, batches of 50) instead of resnet18" in verdict.findings[0].numbers
     # Nor does it matter what else was tried with it.
     for seeds in ((3, 4, 5), (0, 1, 2)):
@@ -382,13 +414,41 @@ def test_c10_is_judged_with_a_smaller_network_and_says_so():
             assert BY_ID["C10"].judge(PaperRuns(given)) == verdict
 
 
-def test_what_falls_from_its_best_tasks_is_kept_for_certain_only_at_the_papers_scale():
-    rises_and_falls = np.concatenate((np.linspace(0.6, 0.95, 10), np.linspace(0.95, 0.8, 10)))
-    short = judge_plasticity(summary(RL_MNIST, "adalin", online_accuracy=rises_and_falls))
-    assert short.outcome == "undecided"
-    assert "below its best tasks" in short.numbers
-    whole = summary(RL_MNIST, "adalin", settings={"tasks": 250}, online_accuracy=rises_and_falls.repeat(13)[:250])
+def test_what_is_above_its_first_tasks_but_below_the_next_and_its_best_has_lost():
+    rises_and_falls = np.concatenate((np.full(5, 0.6), np.full(200, 0.95), np.full(45, 0.8)))
+    whole = summary(RL_MNIST, "adalin", settings={"tasks": 250}, online_accuracy=rises_and_falls)
+    finding = judge_plasticity(whole)
+    assert finding.outcome == "does not hold"
+    assert "against the first tasks 0.2" in finding.numbers
+    assert "against the best tasks -0.1" in finding.numbers
+
+
+def test_a_fall_from_the_best_tasks_alone_is_kept_for_certain_only_at_the_papers_scale():
+    peak = np.concatenate((np.full(10, 0.8), np.full(5, 0.95), np.full(5, 0.8)))
+    assert judge_plasticity(summary(RL_MNIST, "adalin", online_accuracy=peak)).outcome == "undecided"
+    whole = summary(RL_MNIST, "adalin", settings={"tasks": 250}, online_accuracy=peak.repeat(13)[:250])
     assert judge_plasticity(whole).outcome == "holds"
+
+
+def test_what_three_seeds_leave_open_says_how_many_would_decide():
+    ends = {3: 0.51, 4: 0.57, 5: 0.68}
+    results = []
+    for seed, end in ends.items():
+        curve = np.where(np.arange(TASKS) < 10, 0.8, end)
+        results += summary(SPLIT, "l2", seeds=(seed,), online_accuracy=curve).results
+    finding = judge_plasticity(Summary("l2", results), benchmark=SPLIT, method="l2", kept=False)
+    assert finding.outcome == "undecided"
+    assert "seeds would decide" in finding.numbers
+
+
+def test_all_seeds_that_diverge_early_need_no_more_tasks():
+    entry = summary(RL_MNIST, "adalin", diverged_at=3, online_accuracy=FLAT * 0.8)
+    assert judge_plasticity(entry, kept=False).smaller == ()
+
+
+def test_quotes_are_words_and_each_claim_has_its_own():
+    for claim in CLAIMS:
+        assert len(claim.quote.split()) > 3
 
 
 @pytest.mark.parametrize("settings", [{"epochs": 4}, {"images": 500}])
@@ -403,5 +463,5 @@ def test_a_collapse_is_not_refuted_by_less_training(settings):
 def test_sign_entropy_above_that_of_scratch_is_as_the_paper_says(adalin, outcome):
     entropies = {"adalin": adalin, "baseline": 0.42, "scratch": 0.48}
     entries = [summary(SPLIT, method, sign_entropy=FLAT * value) for method, value in entropies.items()]
-    check = next(one for one in BY_ID["C16"].checks if one.benchmark == SPLIT and hasattr(one, "reference"))
+    check = next(one for one in BY_ID["C16b"].checks if one.benchmark == SPLIT)
     assert check.judge(PaperRuns(entries)).outcome == outcome

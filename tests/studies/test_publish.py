@@ -15,15 +15,23 @@ SMALL = ("30 of 250 tasks",)
 @pytest.mark.parametrize(
     ("findings", "text"),
     [
-        ([("holds", FULL), ("holds", FULL)], "holds"),
-        ([("holds", FULL), ("holds", SMALL)], "holds (at a smaller scale than the paper's)"),
-        ([("does not hold", SMALL), ("holds", FULL)], "does not hold (at a smaller scale than the paper's)"),
-        ([("does not hold", SMALL), ("does not hold", FULL)], "does not hold"),
-        ([("undecided", SMALL), ("holds", FULL)], "undecided"),
+        ([("holds", FULL), ("holds", FULL)], "reproduced 2/2"),
+        ([("holds", FULL), ("does not hold", FULL)], "in part 1/2"),
+        ([("holds", FULL), ("undecided", FULL)], "in part 1/2 (1 undecided)"),
+        ([("does not hold", FULL), ("undecided", FULL)], "not reproduced 0/2 (1 undecided)"),
+        ([("holds", FULL), ("holds", SMALL)], "reproduced 2/2 (1 at a smaller scale than the paper's)"),
+        ([("holds", FULL), ("undecided", SMALL)], "in part 1/2 (1 undecided)"),
+        (
+            [("does not hold", SMALL), ("does not hold", FULL)],
+            "not reproduced 0/2 (1 at a smaller scale than the paper's)",
+        ),
+        ([("holds", SMALL), ("does not hold", SMALL)], "not tested at scale (2 of 2 comparisons at a smaller one)"),
+        ([("undecided", SMALL), ("undecided", FULL)], "not tested at scale (1 of 2 comparisons at a smaller one)"),
+        ([("undecided", FULL)], "undecided"),
         ([], "undecided"),
     ],
 )
-def test_a_verdict_tells_if_it_rests_on_less_than_the_papers_runs(findings, text):
+def test_a_verdict_is_the_fraction_of_its_findings_and_tells_what_rests_on_less(findings, text):
     made = tuple(Finding("something", outcome, "3 seeds", smaller) for outcome, smaller in findings)
     assert str(Verdict("C1", "a claim", made, source="the paper")) == text
 

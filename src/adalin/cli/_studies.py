@@ -135,11 +135,10 @@ def _by_benchmark(parts: "Sequence[Sequence[Run[Any]]]") -> "dict[str, list[Run[
 def _judge(recipe: "Recipe", results: "list[Result]", console: Output) -> None:
     from adalin.studies import compare_all, judge_claims
 
-    for verdict in judge_claims(compare_all(results)):
-        if verdict.claim in recipe.claims:
-            console.print(f"{verdict.claim} {verdict}: {verdict.text}")
-            for finding in verdict.findings:
-                console.print(f"   {finding.outcome}: {finding.statement}: {finding.numbers}")
+    for verdict in judge_claims(compare_all(results), recipe.claims):
+        console.print(f"{verdict.claim} {verdict}: {verdict.text}")
+        for finding in verdict.findings:
+            console.print(f"   {finding.outcome}: {finding.statement}: {finding.numbers}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,14 +22,13 @@ from adalin.report._statistics import (
     Interval,
     Plasticity,
     Values,
-    bootstrap_mean,
     end_window,
     fall_from_best,
-    hierarchical_bootstrap,
-    paired_test,
+    mean_interval,
     plasticity,
     plasticity_slope,
     relative_change,
+    t_interval,
 )
 from adalin.report._style import (
     BLUE,
@@ -45,7 +44,7 @@ from adalin.report._style import (
 )
 from adalin.report._summary import Summary, by_benchmark, label_runs, mean_and_deviation, summarise
 from adalin.report._table import latex_table, markdown_table, mean_text, results_table, short_number, spread
-from adalin.report._verdict import Finding, Outcome, Verdict, all_of
+from adalin.report._verdict import Finding, Judgement, Outcome, Verdict, all_of
 from adalin.report._watch import status_json, status_view
 
 __all__ = [
@@ -61,6 +60,7 @@ __all__ = [
     "VERMILION",
     "Finding",
     "Interval",
+    "Judgement",
     "Outcome",
     "PageTitles",
     "Picture",
@@ -71,7 +71,6 @@ __all__ = [
     "Values",
     "Verdict",
     "all_of",
-    "bootstrap_mean",
     "by_benchmark",
     "check_figure_path",
     "check_parent",
@@ -80,15 +79,14 @@ __all__ = [
     "draw_curves",
     "end_window",
     "fall_from_best",
-    "hierarchical_bootstrap",
     "label_runs",
     "latex_table",
     "legend_of",
     "markdown_table",
     "mean_and_deviation",
+    "mean_interval",
     "mean_text",
     "open_loggers",
-    "paired_test",
     "plasticity",
     "plasticity_slope",
     "read_archive",
@@ -106,6 +104,7 @@ __all__ = [
     "style_of",
     "styles_of",
     "summarise",
+    "t_interval",
     "unpack_results",
     "write_page",
     "write_results",

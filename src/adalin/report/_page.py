@@ -22,17 +22,28 @@ from adalin.report._page_origin import protocol
 from adalin.report._statistics import LEAST_TASKS, MARGIN
 from adalin.report._style import style_of
 from adalin.report._summary import Summary
-from adalin.report._verdict import Outcome, Verdict
+from adalin.report._verdict import Judgement, Verdict
 from adalin.runs import plain_disk_errors, write_atomically
 
-OUTCOMES: dict[Outcome, str] = {"holds": "✓", "does not hold": "✗", "undecided": "?"}
-PLURALS: dict[Outcome, str] = {"holds": "hold", "does not hold": "do not hold", "undecided": "undecided"}
+JUDGEMENTS: tuple[Judgement, ...] = ("reproduced", "in part", "not reproduced", "not tested at scale", "undecided")
+"""Verdicts in the order of the page."""
+SYMBOLS = {
+    **{"reproduced": "✓", "in part": "◐", "not reproduced": "✗", "not tested at scale": "○", "undecided": "?"},
+    **{"holds": "✓", "does not hold": "✗"},
+}
+"""Signs of verdicts and of findings."""
 LEGEND = (
     "Change of online accuracy from the first tasks (up to five) to the last ones; below it the mean over all tasks. ",
-    (h("em", "Loses"), f": certainly falls by more than {MARGIN}; ", h("em", "gains"), ": rises by more; "),
-    (h("em", "keeps"), ": neither, though it may have been better in between; ", h("em", "unclear"), ": the 95 % "),
-    "interval does not tell, a seed diverged, it ends near chance, or there are fewer than ",
-    f"{LEAST_TASKS} tasks.",
+    "The last tasks are held against the first, the next after these, and the best in a row, seed by seed; two of ",
+    (
+        "three decide. ",
+        h("em", "Loses"),
+        f": certainly falls by more than {MARGIN}; ",
+        h("em", "keeps"),
+        ": does not; ",
+    ),
+    (h("em", "gains"), ": rises by more from the first; ", h("em", "unclear"), ": the 95 % intervals do not tell, "),
+    f"as with a single seed, a seed diverged, it ends near chance, or there are fewer than {LEAST_TASKS} tasks.",
 )
 IMAGES = {".png", ".svg", ".jpg", ".jpeg", ".webp"}
 
@@ -57,8 +68,6 @@ class PageTitles:
 
     claims: str
     """Heading of the claims: "The paper's claims"."""
-    smaller: str
-    """Mark of a verdict from runs that are less than the claim asks for: "at a smaller scale than the paper"."""
     choices: str
     """Heading of what was chosen for all runs: "Choices that the paper leaves open"."""
 
@@ -176,11 +185,9 @@ def _tally(verdicts: Sequence[Verdict], title: str) -> Element | None:
     if not verdicts:
         return None
     counts = Counter(verdict.outcome for verdict in verdicts)
-    smaller = Counter(verdict.outcome for verdict in verdicts if verdict.is_smaller)
     items = []
-    for outcome, plural in PLURALS.items():
-        note = h("small", f"{smaller[outcome]} at a smaller scale") if smaller[outcome] else None
-        text = h("span", _symbol(outcome), f" {plural}", note)
+    for outcome in JUDGEMENTS:
+        text = h("span", _symbol(outcome), f" {outcome}")
         items.append(h("li", h("b", counts[outcome]), " ", text, class_=_class(outcome)))
     return h("aside", h("h3", h("a", title, href="#claims")), h("ul", items), class_="tally")
 
@@ -190,36 +197,41 @@ def _claims(verdicts: Sequence[Verdict], titles: PageTitles) -> Element | None:
         return None
     counts = Counter(verdict.outcome for verdict in verdicts)
     filters = [button(f"all ({len(verdicts)})", data_outcome="", pressed=True)]
-    for outcome, symbol in OUTCOMES.items():
-        filters.append(button(f"{symbol} {outcome} ({counts[outcome]})", data_outcome=outcome, pressed=False))
-    rule = "A claim holds if all its findings do, and does not if one of them does not. Open a claim to see them."
+    for outcome in JUDGEMENTS:
+        filters.append(button(f"{SYMBOLS[outcome]} {outcome} ({counts[outcome]})", data_outcome=outcome, pressed=False))
+    rule = (
+        "A claim is a set of comparisons, one for each benchmark, method or environment that it is about; its verdict "
+        "is how many of them hold. Open a claim to see them."
+    )
     choices = controls(filters, class_="controls filters", label="Outcome")
-    rows = [_claim(verdict, index, titles.smaller) for index, verdict in enumerate(verdicts)]
+    rows = [_claim(verdict, index) for index, verdict in enumerate(verdicts)]
     claims = table(("claim", "text", "outcome"), rows, label="Claims", class_="claims", sortable=True)
     return part("claims", titles.claims, h("p", rule), choices, claims)
 
 
-def _claim(verdict: Verdict, index: int, smaller: str) -> Element:
+def _claim(verdict: Verdict, index: int) -> Element:
     findings = [
         h("li", _outcome(finding.outcome), f": {finding.statement}", h("small", finding.numbers))
         for finding in verdict.findings
     ]
-    details = h("details", h("summary", verdict.text), h("ul", findings) if findings else h("p", "No run tells."))
-    note = h("small", smaller) if verdict.is_smaller else None
-    place = list(OUTCOMES).index(verdict.outcome)
-    cells = (h("td", details), h("td", _outcome(verdict.outcome), note, data_value=place))
+    quote = h("blockquote", verdict.quote) if verdict.quote else None
+    known = h("ul", findings) if findings else h("p", "No run tells.")
+    details = h("details", h("summary", verdict.text), quote, known)
+    place = JUDGEMENTS.index(verdict.outcome)
+    judged = h("span", _symbol(verdict.outcome), f" {verdict}", class_=f"outcome {_class(verdict.outcome)}")
+    cells = (h("td", details), h("td", judged, data_value=place))
     return h("tr", h("th", verdict.claim, scope="row", data_value=index), cells, data_outcome=verdict.outcome)
 
 
-def _outcome(outcome: Outcome) -> Element:
+def _outcome(outcome: str) -> Element:
     return h("span", _symbol(outcome), f" {outcome}", class_=f"outcome {_class(outcome)}")
 
 
-def _symbol(outcome: Outcome) -> Element:
-    return h("span", OUTCOMES[outcome], aria_hidden="true")
+def _symbol(outcome: str) -> Element:
+    return h("span", SYMBOLS[outcome], aria_hidden="true")
 
 
-def _class(outcome: Outcome) -> str:
+def _class(outcome: str) -> str:
     return outcome.replace(" ", "-")
 
 

@@ -1,8 +1,9 @@
-"""How sure a number is that comes from a few seeds and many tasks."""
+"""How sure a number is that comes from a few seeds. The unit is the seed: each gives one number."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import product
+from functools import cache
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 Values = NDArray[np.float64]
 """Numbers of runs, most often (seeds, tasks), NaN where a run has none."""
 
+LEVEL = 0.95
+"""Level of all intervals."""
 MARGIN = 0.05
 """Plasticity is lost if accuracy falls by five points. Windows of tasks with easier or harder classes differ by less;
 severe losses are of tens of points."""
@@ -18,67 +21,114 @@ LEAST_TASKS = 10
 """Within so many tasks ReLU loses its plasticity on random labels; fewer say nothing."""
 NEAR_CHANCE = 0.1
 """Above chance; a network that still learns is far beyond it on all five benchmarks."""
-RESAMPLES = 2000
-"""The ends of a 95 % interval then move by a few percent of its width between random states."""
-FLIPS = 2**14
-"""Sign flips of a permutation test: all of them up to 14 units, else so many random ones."""
-BLOCKS_PER_SEED = 10
+AGREE = 2
+"""So many of the three comparisons must agree before plasticity counts as kept or lost."""
+MOST_SEEDS = 1000
+"""Nobody runs more."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate and where it could as well be."""
+    """The mean over seeds and where it could as well be."""
 
     value: float
-    """The estimate."""
+    """Mean over seeds."""
     low: float
     """Lower end of the interval."""
     high: float
     """Upper end of the interval."""
+    seeds: tuple[float, ...] = ()
+    """Number of each seed."""
 
     def __str__(self) -> str:
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
+    @property
+    def with_seeds(self) -> str:
+        """The interval and what it comes from, for people."""
+        return f"{self} from {', '.join(f'{seed:.3f}' for seed in self.seeds)}"
+
     def __truediv__(self, scale: float) -> "Interval":
         assert scale > 0, "a negative number would swap the ends"
-        return Interval(self.value / scale, self.low / scale, self.high / scale)
+        seeds = tuple(seed / scale for seed in self.seeds)
+        return Interval(self.value / scale, self.low / scale, self.high / scale, seeds)
+
+    def seeds_to_clear(self, threshold: float) -> int | None:
+        """How many seeds, if they scatter as these do, put the whole interval on one side of a threshold.
+
+        None if even a thousand would not, or if one seed alone says nothing about scatter.
+        """
+        if len(self.seeds) < 2:
+            return None
+        deviation = float(np.std(self.seeds, ddof=1))
+        distance = abs(self.value - threshold)
+        for count in range(2, MOST_SEEDS + 1):
+            if t_quantile(count - 1) * deviation / math.sqrt(count) < distance:
+                return count
+        return None
 
 
 @dataclass(frozen=True)
 class Plasticity:
-    """What became of plasticity: `kept`, `lost`, or neither for certain."""
+    """What became of plasticity: `kept`, `lost`, or neither for certain.
+
+    Three comparisons, each seed with itself; of the last tasks (up to five)
+    """
 
     change: Interval
-    """Change of accuracy from the first tasks to the last."""
+    """against the first tasks, which a cold start makes easy to beat,"""
+    since_start: Interval
+    """against as many tasks after those,"""
+    from_best: Interval
+    """and against the best so many tasks in a row, which is never above 0."""
     end: Interval
     """Accuracy in the last tasks."""
     kept: bool
-    """Whether accuracy certainly did not fall, and is still far from chance."""
+    """Whether two of the three certainly do not fall by `MARGIN`, no seed diverged and the end is far from chance."""
     lost: bool
-    """Whether accuracy certainly fell."""
+    """Whether two of the three certainly fall by more than `MARGIN`, or all seeds diverged."""
+
+    @property
+    def comparisons(self) -> dict[str, Interval]:
+        """The three comparisons by what the last tasks are held against."""
+        return {"first": self.change, "next": self.since_start, "best": self.from_best}
 
 
-def bootstrap_mean(values_per_seed: Values, level: float = 0.95) -> Interval:
-    """The mean over seeds, with the percentile interval of resampled seeds.
+def t_interval(per_seed: Iterable[float]) -> Interval:
+    """The mean over seeds with its 95 % interval by Student's t; a single seed leaves it open on both sides."""
+    seeds = tuple(float(value) for value in per_seed)
+    mean = float(np.mean(seeds))
+    if len(seeds) < 2:
+        return Interval(mean, -math.inf, math.inf, seeds)
+    half = t_quantile(len(seeds) - 1) * float(np.std(seeds, ddof=1)) / math.sqrt(len(seeds))
+    return Interval(mean, mean - half, mean + half, seeds)
 
-    It knows no more than the seeds do: of three seeds it is their range, which holds the true mean in about three of
-    four cases, whatever the level. From about twenty on it is nearly what it says.
-    """
-    values = np.asarray(values_per_seed, dtype=np.float64)
-    drawn = np.random.default_rng(0).integers(len(values), size=(RESAMPLES, len(values)))
-    return _interval(float(values.mean()), values[drawn].mean(1), level)
+
+def mean_interval(values: Values) -> Interval:
+    """The same of (seeds, tasks): each seed's number is its mean over tasks."""
+    return t_interval(values.mean(1))
 
 
-def hierarchical_bootstrap(values: Values, level: float = 0.95) -> Interval:
-    """The mean of (seeds, tasks): seeds are resampled, and in each of them blocks of consecutive tasks.
+@cache
+def t_quantile(freedom: int, level: float = LEVEL) -> float:
+    """Number t so that a Student's t of so many degrees of freedom is between -t and t with probability `level`."""
+    low, high = 0.0, math.pi / 2  # of the angle whose tangent is t / sqrt(freedom)
+    for _ in range(60):
+        angle = (low + high) / 2
+        low, high = (angle, high) if _t_probability(angle, freedom) < level else (low, angle)
+    return math.tan(low) * math.sqrt(freedom)
 
-    Blocks, as a network carries what it learned from task to task; they are about tasks^(1/3) long, the rate at which
-    the error of a block bootstrap is least, and run over the end into the start so that each task counts the same.
-    Where seeds differ more than tasks do, three of them say as little as in `bootstrap_mean`.
-    """
-    rng = np.random.default_rng(0)
-    block = max(1, round(values.shape[1] ** (1 / 3)))
-    return _interval(float(values.mean()), _resampled_means(values, _draw_seeds(values, rng), block, rng), level)
+
+def _t_probability(angle: float, freedom: int) -> float:
+    """Probability of |t| < sqrt(freedom) tan(angle), a finite sum (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
+    is_odd = freedom % 2 == 1
+    term = math.cos(angle) if is_odd else 1.0
+    total = 0.0
+    for k in range(3 if is_odd else 2, freedom + 1, 2):
+        total += term
+        term *= math.cos(angle) ** 2 * (k - 1) / k
+    share = math.sin(angle) * total
+    return 2 / math.pi * (angle + share) if is_odd else share
 
 
 def end_window(tasks: int) -> int:
@@ -86,97 +136,49 @@ def end_window(tasks: int) -> int:
     return max(1, min(5, tasks // 4))
 
 
-def plasticity_slope(values: Values, window: int | None = None, level: float = 0.95) -> Interval:
+def plasticity_slope(values: Values, window: int | None = None) -> Interval:
     """Mean of the last `window` tasks minus that of the first, over (seeds, tasks); below 0, plasticity was lost.
 
-    Seeds, and tasks in both windows, are resampled. What rises first and falls back to where it began has lost nothing
-    by this measure. Of runs that diverged it needs the `Summary.scores`.
+    What rises first and falls back to where it began has lost nothing by this measure: `plasticity` has two more. Of
+    runs that diverged it needs the `Summary.scores`.
     """
-    ends = _ends(values, window)
-    return _interval(ends.last - ends.first, ends.last_draws - ends.first_draws, level)
+    window = end_window(values.shape[1]) if window is None else window
+    return t_interval(values[:, -window:].mean(1) - values[:, :window].mean(1))
 
 
-def relative_change(values: Values, window: int | None = None, level: float = 0.95) -> Interval:
-    """The same as a share of what it was in the first tasks, for metrics that are positive."""
-    ends = _ends(values, window)
-    return _interval(ends.last / ends.first - 1, ends.last_draws / ends.first_draws - 1, level)
+def relative_change(values: Values, *, first: int | None = None) -> Interval:
+    """The same as a share of what it was in the first tasks, up to five or `first`, for metrics that are positive."""
+    window = end_window(values.shape[1])
+    start = values[:, : first or window].mean(1)
+    return t_interval(values[:, -window:].mean(1) / start - 1)
 
 
 def plasticity(accuracy: Values, *, chance: float, diverged: int) -> Plasticity:
     """Whether (seeds, tasks) of online accuracy show that plasticity was kept or lost; `diverged` of the seeds did."""
+    tasks = accuracy.shape[1]
+    window = end_window(tasks)
+    last = accuracy[:, -window:].mean(1)
     change = plasticity_slope(accuracy)
-    end = hierarchical_bootstrap(accuracy[:, -end_window(accuracy.shape[1]) :])
-    enough = accuracy.shape[1] >= LEAST_TASKS
+    since_start = t_interval(last - accuracy[:, window : 2 * window].mean(1)) if tasks > window else change
+    from_best = t_interval(-falls_from_best(accuracy))
+    end = t_interval(last)
+    enough = tasks >= LEAST_TASKS
+    three = (change, since_start, from_best)
+    keeping = sum(one.low > -MARGIN for one in three)
+    losing = sum(one.high < -MARGIN for one in three)
     # A run that diverges in the first task is as bad at the end as at the start, and one that never learned too.
-    kept = enough and change.low > -MARGIN and not diverged and end.low > chance + NEAR_CHANCE
-    lost = enough and (change.high < -MARGIN or diverged >= len(accuracy))
-    return Plasticity(change, end, kept, lost)
+    kept = enough and keeping >= AGREE and not diverged and end.low > chance + NEAR_CHANCE
+    lost = enough and (losing >= AGREE or diverged >= len(accuracy))
+    return Plasticity(change, since_start, from_best, end, kept, lost)
+
+
+def falls_from_best(values: Values) -> Values:
+    """How far each seed's last tasks are below its best so many tasks in a row; 0 if they are the best."""
+    means: Values = sliding_window_view(values, end_window(values.shape[1]), axis=1).mean(-1)
+    falls: Values = means.max(1) - means[:, -1]
+    return falls
 
 
 def fall_from_best(values: Values) -> float:
-    """How far the mean of the last tasks is below that of the best so many tasks in a row; 0 if they are the best."""
-    window = end_window(values.shape[1])
-    means = sliding_window_view(values.mean(0), window).mean(-1)
-    return float(means.max() - means[-1])
-
-
-def paired_test(a: Values, b: Values) -> float:
-    """Two-sided p of the mean difference of two (seeds, tasks), seeds paired, by flipping signs.
-
-    What is flipped is a seed's block of consecutive tasks, ten blocks per seed at most. Whole seeds would be safest,
-    but three of them cannot give a p below 0.25; single tasks hang together. So this p is about the tasks of these
-    seeds: it does not say how other seeds would come out.
-    """
-    differences = a - b
-    blocks = np.array_split(differences, min(BLOCKS_PER_SEED, differences.shape[1]), axis=1)
-    units = np.concatenate([block.sum(1) for block in blocks])
-    exact = 2 ** len(units) <= FLIPS
-    if exact:
-        signs = np.array(list(product((-1.0, 1.0), repeat=len(units))))
-    else:
-        signs = np.random.default_rng(0).choice((-1.0, 1.0), size=(FLIPS, len(units)))
-    # The data as they are must count among those as extreme, also after rounding.
-    extreme = int((np.abs(signs @ units) >= abs(units.sum()) * (1 - 1e-9)).sum())
-    return extreme / len(signs) if exact else (extreme + 1) / (len(signs) + 1)
-
-
-@dataclass(frozen=True, eq=False)
-class _Ends:
-    first: float
-    """Mean of the first tasks."""
-    last: float
-    """Mean of the last tasks."""
-    first_draws: Values
-    """Means of the first tasks over resampled seeds and tasks."""
-    last_draws: Values
-    """Means of the last tasks over the same seeds."""
-
-
-def _ends(values: Values, window: int | None) -> _Ends:
-    window = end_window(values.shape[1]) if window is None else window
-    first, last = values[:, :window], values[:, -window:]
-    rng = np.random.default_rng(0)
-    seeds = _draw_seeds(values, rng)
-    last_draws = _resampled_means(last, seeds, 1, rng)
-    first_draws = _resampled_means(first, seeds, 1, rng)
-    return _Ends(float(first.mean()), float(last.mean()), first_draws, last_draws)
-
-
-def _draw_seeds(values: Values, rng: np.random.Generator) -> NDArray[np.int64]:
-    return rng.integers(len(values), size=(RESAMPLES, len(values), 1))
-
-
-def _resampled_means(values: Values, seeds: NDArray[np.int64], block: int, rng: np.random.Generator) -> Values:
-    """One mean per draw of seeds, over as many random blocks in each as make up its tasks."""
-    tasks = values.shape[1]
-    around = np.concatenate((values, values[:, : block - 1]), axis=1)
-    block_means: Values = sliding_window_view(around, block, axis=1).mean(-1)
-    blocks = math.ceil(tasks / block)
-    starts = rng.integers(tasks, size=(*seeds.shape[:2], blocks))
-    means: Values = block_means[seeds, starts].mean((1, 2))
-    return means
-
-
-def _interval(value: float, draws: Values, level: float) -> Interval:
-    low, high = np.quantile(draws, ((1 - level) / 2, (1 + level) / 2))
-    return Interval(value, float(low), float(high))
+    """The same of the mean over seeds."""
+    return float(falls_from_best(values.mean(0, keepdims=True))[0])

@@ -57,12 +57,18 @@ class Summary:
         return max((result.run for result in self.results), key=lambda run: run.tasks)
 
     def values(self, metric: str | None = None) -> Values:
-        """(seeds, tasks) of the score or another metric, NaN where a run has no number, as after it diverged."""
+        """(seeds, tasks) of the score or another metric, NaN where a run has no number, as after it diverged.
+
+        Of a metric with one number for each layer (`weight_srank`) it is their sum.
+        """
         metric = metric or self.run.description.score
         table = np.full((len(self.results), self.tasks), np.nan)
         for line, result in zip(table, self.results, strict=True):
             for task, row in enumerate(result.rows[: len(line)]):
-                if isinstance(value := row.get(metric), int | float):
+                value = row.get(metric)
+                if isinstance(value, list) and value and not isinstance(value[0], list):
+                    value = sum(value)
+                if isinstance(value, int | float):
                     line[task] = value
         return table
 

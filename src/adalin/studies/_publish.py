@@ -33,7 +33,6 @@ VERDICTS = ("<!-- verdicts: made by `adalin report --markdown` -->", "<!-- end o
 """Lines of a Markdown file between which the claims and their verdicts alone are put."""
 TITLES = PageTitles(
     claims="The paper's claims",
-    smaller="at a smaller scale than the paper",
     choices="Choices that the paper leaves open",
 )
 IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\.png\)")
@@ -78,7 +77,9 @@ def write_markdown(results: Sequence[Result], path: Path) -> None:
         rows = [[f"{verdict.claim}. {verdict.text}", str(verdict)] for verdict in verdicts]
         tables = _table(("claim", "verdict"), rows)
     else:
-        tables = "\n\n".join((_claims_table(verdicts), *_accuracy_tables(results), _cost_table(results)))
+        tables = "\n\n".join(
+            (_claims_table(verdicts), _findings_table(verdicts), *_accuracy_tables(results), _cost_table(results))
+        )
     with replaced(path) as unfinished:
         unfinished.write_bytes(f"{before}{start}\n\n{tables}\n\n{end}{after}".encode())
     figures = {figure.recipe.name: figure for figure in find_figures(results)}
@@ -97,13 +98,17 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _claims_table(verdicts: Sequence[Verdict]) -> str:
     rows = []
     for verdict in verdicts:
-        # What decides: findings that fail, else those that are missing.
-        decisive = [finding for finding in verdict.findings if finding.outcome == verdict.outcome]
-        numbers = [f"{finding.statement}: {finding.numbers}" for finding in decisive[:2]]
-        if len(decisive) > 2:
-            numbers.append(f"and {len(decisive) - 2} more")
-        rows.append([verdict.claim, verdict.text, f"**{verdict}**", "<br>".join(numbers)])
-    return _table(("claim", "text", "verdict", "numbers"), rows)
+        rows.append([verdict.claim, f"“{verdict.quote}”", verdict.text, f"**{verdict}**"])
+    return _table(("claim", "the paper's words", "what is judged", "verdict"), rows)
+
+
+def _findings_table(verdicts: Sequence[Verdict]) -> str:
+    """Every comparison with its numbers."""
+    rows = []
+    for verdict in verdicts:
+        for finding in verdict.findings:
+            rows.append([verdict.claim, finding.statement, finding.outcome, finding.numbers])
+    return _table(("claim", "comparison", "outcome", "numbers"), rows)
 
 
 def _accuracy_tables(results: Sequence[Result]) -> list[str]:

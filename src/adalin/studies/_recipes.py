@@ -105,7 +105,7 @@ class Recipe:
     parts: tuple[StreamPart | SACPart, ...] = ()
     """Runs of each panel; none for a figure that needs no runs."""
     claims: tuple[str, ...] = ()
-    """Claims that its runs are for."""
+    """Claims that its runs are for, by number: "C8" is C8a and C8b."""
 
     def runs(
         self, budget: str, *, seeds: Sequence[int] = REPORT_SEEDS, data: str | Path | None = None
@@ -164,7 +164,7 @@ _ALL = (
         "Online accuracy on five benchmarks (figure 4)",
         curves,
         _MAIN,
-        ("C3", "C4", "C5", "C6", "C7", "C8"),
+        ("C3", "C4", "C5", "C6", "C7", "C8", "C20", "C21"),
     ),
     Recipe(
         "test-accuracy",
@@ -192,6 +192,7 @@ _ALL = (
         "ReLU, Tanh and GELU without and with AdaLin (figure 8)",
         curves,
         _everywhere("baseline", "adalin", "tanh", "adalin-tanh", "gelu", "adalin-gelu"),
+        ("C22",),
     ),
     Recipe(
         "heat-maps",
@@ -229,9 +230,16 @@ _ALL = (
         ("C15",),
     ),
     Recipe("overhead", "Parameters that AdaLin adds (appendix, table)", overhead, claims=("C19",)),
-    Recipe("sign-entropy", "Sign entropy (appendix)", partial(curves, metric="sign_entropy"), _MAIN, ("C16",)),
+    Recipe("sign-entropy", "Sign entropy (appendix)", partial(curves, metric="sign_entropy"), _MAIN, ("C16", "C23")),
     Recipe("weight-norm", "Weight norm (appendix)", partial(curves, metric="weight_norm"), _MAIN, ("C17",)),
     Recipe("srank", "Rank of the features (appendix)", partial(curves, metric="srank"), _MAIN, ("C17",)),
+    Recipe(
+        "weight-srank",
+        "Rank of the weight matrices, summed over them (appendix)",
+        partial(curves, metric="weight_srank"),
+        _MAIN,
+        ("C17",),
+    ),
     Recipe(
         "input-scaling",
         "Random-label MNIST with inputs in [0, 1] and scaled as by Kumar et al. 2023 (not in the paper)",

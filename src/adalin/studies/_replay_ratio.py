@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from adalin.executors import define
-from adalin.report import Finding, Summary, Values, all_of, bootstrap_mean, short_number
+from adalin.report import Finding, Summary, Values, all_of, short_number, t_interval
 from adalin.rl import environment_of
 from adalin.runs import Run, kind_of
 from adalin.settings import SACSettings
-from adalin.studies._checks import Check, within
+from adalin.studies._checks import Check, seeds_note, within
 from adalin.studies._evidence import LEAST_SEEDS, MissingError, PaperRuns, common_seeds, scale_note
 from adalin.studies._paper import REPORT_SEEDS
 
@@ -135,7 +135,7 @@ class GapGrows(Check):
         adalin = {ratio: _last_return(pair.adalin, seeds, periods) for ratio, pair in pairs.items()}
         baseline = {ratio: _last_return(pair.baseline, seeds, periods) for ratio, pair in pairs.items()}
         gaps = {ratio: adalin[ratio] - baseline[ratio] for ratio in ratios}
-        growths = {larger: bootstrap_mean(gaps[larger] - gaps[smaller]) for smaller, larger in pairwise(ratios)}
+        growths = {larger: t_interval(gaps[larger] - gaps[smaller]) for smaller, larger in pairwise(ratios)}
         outcome = all_of(
             within(growth, low=NOTICEABLE_SHARE * abs(baseline[ratio].mean())) for ratio, growth in growths.items()
         )
@@ -145,11 +145,16 @@ class GapGrows(Check):
             smaller.append(f"{steps:,} of {STEPS:,} steps")
         if tuple(ratios) != RATIOS:
             smaller.append(f"replay ratios {', '.join(map(str, ratios))}")
+        open_growths = [
+            seeds_note(growth, outcome, NOTICEABLE_SHARE * abs(baseline[ratio].mean()))
+            for ratio, growth in growths.items()
+        ]
         if steps < LEAST_STEPS or (smaller and outcome == "does not hold"):
             outcome = "undecided"  # it may come later
         means = [f"gap {short_number(gaps[ratio].mean())} with replay ratio {ratio}" for ratio in ratios]
         grown = [f"{short_number(each.value)} [{each.low:,.0f}, {each.high:,.0f}]" for each in growths.values()]
-        notes = [f"{len(seeds)} seeds ({', '.join(map(str, seeds))}), by chance all grow once in {2 ** len(seeds)}"]
+        grown[-1] += "".join(open_growths)
+        notes = [f"{len(seeds)} seeds ({', '.join(map(str, seeds))})"]
         if steps < LEAST_STEPS:
             notes.append(f"{LEAST_STEPS:,} steps are needed")
         if smaller:
