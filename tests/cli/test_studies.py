@@ -77,7 +77,9 @@ def test_a_recipe_is_trained_drawn_and_judged_and_resumes(adalin):
     assert re.search(r"^   undecided: adalin keeps plasticity .*: only 1 tasks of adalin", out, re.MULTILINE)
     assert not re.search(r"^C3", out, re.MULTILINE)
     figures = Path("runs/figures")
-    assert {path.name for path in figures.iterdir()} == {"activations-quick.png", "activations-quick.pdf"}
+    assert {path.name for path in figures.iterdir()} == {
+        f"activations-quick.{suffix}" for suffix in ("png", "pdf", "svg")
+    }
     assert (figures / "activations-quick.png").read_bytes().startswith(b"\x89PNG")
     assert (figures / "activations-quick.pdf").read_bytes().startswith(b"%PDF")
     assert adalin("report")[0] == 0

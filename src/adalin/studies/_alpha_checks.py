@@ -156,7 +156,7 @@ class Negligible(Check):
 
 
 @dataclass(frozen=True, eq=False)
-class _Neurons:
+class _AlphasOfSeeds:
     """Every hidden neuron of a method's runs, those that did not diverge at once."""
 
     seeds: list[tuple[Values, Values]]
@@ -175,7 +175,7 @@ class _Neurons:
         return chosen
 
 
-def _neurons_of(runs: PaperRuns, benchmark: str, method: str) -> _Neurons:
+def _neurons_of(runs: PaperRuns, benchmark: str, method: str) -> _AlphasOfSeeds:
     evidence = runs.evidence(benchmark, [method])
     seeds = []
     for result in runs.find_all(benchmark, [method])[0].results:
@@ -187,7 +187,7 @@ def _neurons_of(runs: PaperRuns, benchmark: str, method: str) -> _Neurons:
     missing = f"{method} has no such neurons on {benchmark}; {evidence.note}"
     if not seeds:
         raise MissingError(missing)
-    return _Neurons(seeds, missing, evidence)
+    return _AlphasOfSeeds(seeds, missing, evidence)
 
 
 def _side_by_side(rows: list[dict[str, Any]], metric: str) -> Values:
