@@ -2,7 +2,7 @@
 
 import difflib
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -20,6 +20,12 @@ def duration(seconds: float) -> str:
 def count(number: int, thing: str) -> str:
     """A number with its noun: "1 run", "2,000 runs"."""
     return f"{number:,} {thing}" + ("" if number == 1 else "s")
+
+
+def listed(names: Sequence[str]) -> str:
+    """ "a", "a and b", "a, b and c"."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def printable(text: str) -> str:

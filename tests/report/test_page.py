@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from adalin.data import load
-from adalin.report import Finding, PageTitles, Picture, Summary, Verdict, summarise, write_page
+from adalin.report import Finding, PageTitles, Picture, Summary, Verdict, read_results, summarise, write_page
 from adalin.runs import Result, RunFolderError, read_run
+from adalin.studies import compare_all, judge_claims
 from chromium import Chromium, find_chromium
 from failing_disk import largest_file, no_space
 from made_results import make_result, result_of, with_accuracies
@@ -49,6 +51,7 @@ def digest_of_the_bundled_digits() -> str:
     return load("mnist", "bundled").sha256
 
 
+LABELS = ["ReLU", "AdaLin (ReLU)", "Deep linear", "Deep Fourier"]
 ENDS = {"baseline": 0.1, "adalin": 0.62, "linear": 0.6}
 
 
@@ -81,9 +84,10 @@ def test_page_lies_beside_plotly_and_names_no_other_host(tmp_path: Path) -> None
 def test_data_has_every_seed_task_and_scalar_metric(tmp_path: Path) -> None:
     summaries = results()
     first, second = data_of(write(tmp_path, summaries))["benchmarks"]
-    assert (first["name"], second["name"]) == ("random-label-mnist-v1", "permuted-mnist-v1")
+    assert (first["name"], second["name"]) == ("Random-label MNIST", "Permuted MNIST")
     assert first["metrics"] == ["online_accuracy", "srank"]
-    assert [setting["label"] for setting in first["settings"]] == ["baseline", "adalin", "linear", "fourier"]
+    assert [setting["label"] for setting in first["settings"]] == LABELS
+    assert [setting["row"] for setting in first["settings"]] == ["baseline", "adalin", "linear", "fourier"]
     adalin = first["settings"][1]
     np.testing.assert_allclose(adalin["curves"]["online_accuracy"], summaries[1].values(), rtol=1e-4)
     assert all(len(f"{value}".replace(".", "").lstrip("0")) <= 5 for value in adalin["curves"]["online_accuracy"][0])
@@ -117,7 +121,7 @@ def test_text_that_looks_like_html_stays_text(tmp_path: Path) -> None:
 def test_page_without_runs_says_so(tmp_path: Path) -> None:
     page = write(tmp_path, [], [])
     assert "There are no runs yet" in text_of(page)
-    assert data_of(page) == {"metrics": {}, "benchmarks": []}
+    assert data_of(page) == {"tQuantiles": [], "metrics": {}, "benchmarks": []}
 
 
 def test_runs_that_finished_no_task_are_listed(tmp_path: Path) -> None:
@@ -135,7 +139,13 @@ def test_overview_tells_who_keeps_plasticity(tmp_path: Path) -> None:
     assert "▼ loses \u22120.4" in text
     assert "● keeps" in text
     assert "1 of 2 seeds diverged" in text
-    assert "1 ✓ reproduced 0 ◐ in part 1 ✗ not reproduced 0 ○ not tested at scale 1 ? undecided" in text
+    assert "What we claim : 1 reproduced, 1 not reproduced, 1 undecided." in text
+
+
+def test_the_first_sentences_tell_who_keeps_and_who_loses_plasticity(tmp_path: Path) -> None:
+    text = text_of(write(tmp_path, results()))
+    assert "AdaLin (ReLU) and Deep linear keep plasticity on both benchmarks. " in text
+    assert "ReLU loses plasticity on 1 of 2 benchmarks. " in text
 
 
 def test_one_diverged_seed_of_two_leaves_it_unclear(tmp_path: Path) -> None:
@@ -157,17 +167,17 @@ def test_settings_of_one_method_look_different_and_its_own_is_in_its_row(tmp_pat
     scaled = [make_result("adalin"), make_result("adalin", inputs="kumar2023")]
     page = write(tmp_path, summarise(scaled) + summarise([make_result("adalin", benchmark="permuted-mnist")]))
     first, second = data_of(page)["benchmarks"][0]["settings"]
-    assert first["colour"] == second["colour"]
-    assert first["dash"] != second["dash"]
+    assert (first["colour"], first["symbol"]) != (second["colour"], second["symbol"])
+    assert first["dash"] == second["dash"]
     overview = page.read_text("utf-8").partition('id="claims"')[0]
-    rows = re.findall(r"<tr><th scope=\"row\">.*?</tr>", overview, re.DOTALL)
-    assert [("adalin</th>" in row, row.count("accuracy")) for row in rows] == [(True, 2), (False, 1)]
+    rows = re.findall(r"<tr><th scope=\"row\".*?</tr>", overview, re.DOTALL)
+    assert [("(ReLU)</span>" in row, row.count("accuracy")) for row in rows] == [(True, 2), (False, 1)]
 
 
 def test_a_verdict_from_smaller_runs_alone_says_that_it_was_not_tested(tmp_path: Path) -> None:
     small = Verdict("C3", "AdaLin keeps it", (Finding("adalin keeps it", "holds", "0.1", ("30 of 250 tasks",)),))
     text = text_of(write(tmp_path, results(), [*VERDICTS, small]))
-    assert "1 ✓ reproduced 0 ◐ in part 1 ✗ not reproduced 1 ○ not tested at scale" in text
+    assert "What we claim : 1 reproduced, 1 not reproduced, 1 not tested at scale, 1 undecided." in text
     assert "○ not tested at scale (1 of 1 comparison at a smaller one)" in text
 
 
@@ -339,13 +349,19 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def page(browser: Chromium, written: Path) -> Iterator[Chromium]:
     """The page, with its first chart drawn; whatever a test does, it must not cause errors or requests."""
     browser.open(written)
-    browser.evaluate("document.querySelector('.benchmark .curves').scrollIntoView()")
+    unfold(browser)
     browser.wait("document.querySelector('.benchmark .curves').data")
     yield browser
     browser.evaluate("new Promise(done => setTimeout(done, 100))")  # errors of what is still under way
     assert browser.errors == []
     assert {url.partition(":")[0] for url in browser.requests} <= {"file", "data", "blob"}
     browser.evaluate("localStorage.clear()")
+
+
+def unfold(page: Chromium) -> None:
+    """Open the first benchmark, by the link that leads there."""
+    click(page, ".matrix thead a")
+    page.wait("document.querySelector('.benchmark details').open")
 
 
 def shown(page: Chromium, kind: str = "mean") -> list[str]:
@@ -374,10 +390,10 @@ def test_page_and_plotly_are_all_it_loads(page: Chromium, written: Path) -> None
 
 
 def test_button_hides_and_shows_a_method(page: Chromium) -> None:
-    assert shown(page) == ["baseline", "adalin", "linear", "fourier"]
+    assert shown(page) == LABELS
     click(page, ".method[data-setting='1']")
-    assert shown(page) == ["baseline", "linear", "fourier"]
-    assert "adalin" not in shown(page, "band")
+    assert shown(page) == [label for label in LABELS if label != "AdaLin (ReLU)"]
+    assert "AdaLin (ReLU)" not in shown(page, "band")
     assert not pressed(page, ".method[data-setting='1']")
     click(page, ".benchmark .none")
     assert shown(page) == []
@@ -390,7 +406,7 @@ def test_keyboard_reaches_the_toggles(page: Chromium) -> None:
     page.evaluate("document.querySelector('.method').focus()")
     for kind in ("keyDown", "keyUp"):
         page.send("Input.dispatchKeyEvent", type=kind, key=" ", code="Space", windowsVirtualKeyCode=32, text=" ")
-    assert "baseline" not in shown(page)
+    assert "ReLU" not in shown(page)
 
 
 def test_metric_selector_changes_the_curves(page: Chromium) -> None:
@@ -412,12 +428,12 @@ def test_band_is_one_standard_deviation(page: Chromium) -> None:
 def test_single_seeds_are_shown_on_demand(page: Chromium) -> None:
     assert shown(page, "seed") == []
     click(page, ".benchmark .seeds")
-    assert shown(page, "seed").count("adalin") == 3
+    assert shown(page, "seed").count("AdaLin (ReLU)") == 3
     assert pressed(page, ".benchmark .seeds")
 
 
 def test_diverged_seed_is_marked_where_it_ends(page: Chromium) -> None:
-    assert shown(page, "diverged") == ["fourier"]
+    assert shown(page, "diverged") == ["Deep Fourier"]
     mark = page.evaluate(
         "document.querySelector('.benchmark .curves').data.find(trace => trace.meta.kind === 'diverged')"
     )
@@ -450,6 +466,80 @@ def test_claims_are_filtered_sorted_and_opened(page: Chromium) -> None:
     assert page.evaluate("document.querySelectorAll('.claims details[open]').length") == 1
 
 
+def test_two_methods_are_compared_seed_by_seed_on_every_benchmark(page: Chromium) -> None:
+    choose(page, ".compare-first", "adalin")
+    choose(page, ".compare-second", "baseline")
+    compared = "[...document.querySelector('.compared').tBodies[0].rows]"
+    rows = page.evaluate(f"{compared}.map(row => [...row.cells].map(cell => cell.textContent))")
+    assert [row[:2] for row in rows] == [
+        ["Random-label MNIST: online accuracy", "3"],
+        ["Permuted MNIST: online accuracy", "2"],
+    ]
+    choose(page, ".compare-first", "fourier")
+    rows = page.evaluate(f"{compared}.map(row => [...row.cells].map(cell => cell.textContent))")
+    baseline, fourier = (results()[index].total()[:2] for index in (0, 3))
+    mean, half = expected_interval(fourier - baseline)
+    difference = f"{mean:+.3f} [{mean - half:.3f}, {mean + half:.3f}]".replace("-", "\u2212")
+    assert [row[1:] for row in rows] == [["2", f"{fourier.mean():.3f}", f"{baseline.mean():.3f}", difference]]
+    assert half > 0
+
+
+def expected_interval(values: np.ndarray[Any, Any]) -> tuple[float, float]:
+    half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5
+    return float(values.mean()), float(half)
+
+
+def test_at_most_eight_methods_are_shown_at_first_and_the_others_can_be_picked(
+    browser: Chromium, tmp_path: Path
+) -> None:
+    many = [make_result("fourier", 3, lr=10.0**-power) for power in range(1, 12)]
+    browser.open(write(tmp_path, summarise(many)))
+    unfold(browser)
+    browser.wait("document.querySelector('.benchmark .curves').data")
+    assert len(shown(browser)) == 8
+    visible = "[...document.querySelectorAll('.matrix tbody tr')].filter(row => !row.hidden).length"
+    assert browser.evaluate(visible) == 8
+    click(browser, ".all-rows")
+    assert browser.evaluate(visible) == 11
+    click(browser, ".rest button")
+    assert len(shown(browser)) == 9
+    click(browser, ".benchmark .first")
+    assert len(shown(browser)) == 8
+    assert browser.errors == []
+
+
+def test_tables_and_charts_can_be_saved_as_csv(page: Chromium) -> None:
+    page.evaluate("window.saved = []; URL.createObjectURL = blob => { saved.push(blob); return '#'; }")
+    click(page, ".benchmark .controls .csv")
+    lines = page.evaluate("saved[0].text()").splitlines()
+    assert lines[0] == "method,seed,task,online_accuracy"
+    assert lines[1].startswith("ReLU,3,1,0.")
+    click(page, "#overview .end .csv")
+    assert page.evaluate("saved[1].text()").startswith("method,Random-label MNIST")
+
+
+def test_a_link_to_a_benchmark_opens_it(browser: Chromium, written: Path) -> None:
+    browser.open(written)
+    assert browser.evaluate("document.querySelectorAll('.benchmark details[open]').length") == 0
+    click(browser, "nav li:nth-child(4) a")
+    browser.wait("document.querySelectorAll('.benchmark > details[open]').length === 1")
+    assert (
+        browser.evaluate("document.querySelector('.benchmark > details[open]').parentElement.id") == "permuted-mnist-v1"
+    )
+
+
+def test_the_folded_page_of_all_recorded_results_is_short(browser: Chromium, tmp_path: Path) -> None:
+    recorded = Path(__file__).parents[2] / "results"
+    summaries = compare_all(read_results(recorded)[0])
+    verdicts = judge_claims(summaries)
+    browser.open(write(tmp_path, summaries, verdicts), width=1280)
+    assert browser.evaluate("document.documentElement.scrollHeight") < 8_000
+    assert browser.evaluate("document.querySelector('.matrix tbody tr').getBoundingClientRect().bottom") < 900
+    browser.resize(390, 844)
+    assert browser.evaluate("document.documentElement.scrollHeight") < 8_000
+    assert browser.errors == []
+
+
 def test_theme_follows_the_system_until_chosen(page: Chromium, written: Path) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
     colour = "document.querySelector('.benchmark .curves').layout.font.color"
@@ -471,7 +561,10 @@ def test_heat_maps_follow_their_selectors(page: Chromium) -> None:
     page.evaluate("document.querySelector('.benchmark .maps').scrollIntoView()")
     page.wait("document.querySelectorAll('.benchmark .pair')[0].querySelector('.alpha')?.data")
     first = "document.querySelectorAll('.benchmark .pair')[0]"
-    assert page.evaluate("document.querySelector('.map-setting').selectedOptions[0].textContent") == "adalin, seed 3"
+    assert (
+        page.evaluate("document.querySelector('.map-setting').selectedOptions[0].textContent")
+        == "AdaLin (ReLU), seed 3"
+    )
     last = page.evaluate(f"{first}.querySelector('.alpha').data[0].z.map(line => line.at(-1))")
     assert last == sorted(last)
     choose(page, ".map-layer", "1")
@@ -484,9 +577,12 @@ def test_heat_maps_follow_their_selectors(page: Chromium) -> None:
     np.testing.assert_allclose(unsorted, values, atol=1e-3)
 
 
-@pytest.mark.parametrize("width", [375, 768, 1400])
-def test_page_never_scrolls_sideways(browser: Chromium, written: Path, width: int) -> None:
+@pytest.mark.parametrize("width", [375, 390, 768, 1280, 1400])
+def test_page_never_scrolls_sideways_and_the_matrix_fits(browser: Chromium, written: Path, width: int) -> None:
     browser.open(written, width=width, height=800)
+    fits = "(box => box.scrollWidth <= box.clientWidth)(document.querySelector('.matrix').parentElement)"
+    assert browser.evaluate(fits)
+    browser.evaluate("document.querySelectorAll('details').forEach(details => { details.open = true; })")
     browser.evaluate("charts.forEach((_, element) => draw(element))")
     assert browser.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     assert browser.errors == []
@@ -496,7 +592,7 @@ def test_page_without_plotly_still_has_its_tables(browser: Chromium, tmp_path: P
     path = write(tmp_path, results())
     path.with_name("plotly.min.js").unlink()
     browser.open(path)
-    browser.evaluate("document.querySelector('.benchmark .curves').scrollIntoView()")
+    unfold(browser)
     browser.wait("document.querySelector('.curves .missing')")
     click(browser, ".results thead button")
     assert browser.evaluate("document.querySelector('[aria-sort]').getAttribute('aria-sort')") == "ascending"

@@ -6,15 +6,16 @@ from collections.abc import Callable
 
 import numpy as np
 
+from adalin._text import count
 from adalin.metrics import is_accuracy
 from adalin.report._html import Child, Element, h
-from adalin.report._page_data import Fate, Section, fate_of
+from adalin.report._page_data import AT_FIRST, Fate, Section, fate_of
 from adalin.report._page_html import (
     MISSING,
     button,
     controls,
+    folded,
     hint,
-    part,
     signed,
     sort_key,
     spelled,
@@ -36,38 +37,50 @@ BUNDLED = "These are the bundled digits, a small part of MNIST: the numbers are 
 
 def benchmark_part(section: Section, index: int) -> Element:
     """The whole part on a benchmark; page.js finds its data by the index."""
-    run, name = section.run, section.run.benchmark
+    run, title = section.run, section.run.description.title
     warning = (" ", h("strong", BUNDLED, class_="warn")) if section.bundled else None
     metrics = [h("option", words(metric), value=metric) for metric in section.metrics]
     methods = [
-        button(swatch(style), summary.label, class_="method", data_setting=setting, pressed=True)
+        button(
+            *(swatch(style), summary.title),
+            class_="method",
+            title=summary.label,
+            data_setting=setting,
+            pressed=setting < AT_FIRST,
+        )
         for setting, (summary, style) in enumerate(zip(section.summaries, section.styles, strict=True))
     ]
+    first, rest = methods[:AT_FIRST], methods[AT_FIRST:]
+    more = h("details", h("summary", f"{count(len(rest), 'more method')}"), rest, class_="rest") if rest else None
     choices = controls(
         h("label", "metric ", h("select", metrics, class_="metric", autocomplete="off")),
         button("single seeds", class_="seeds", pressed=False),
         button("full scale", class_="full", pressed=True),
         button("all methods", class_="every"),
+        button("the first eight", class_="first") if rest else None,
         button("none", class_="none"),
     )
-    after = ", and has an accuracy of 0 from there on" if is_accuracy(run.description.score) else ""
-    legend = f"Line: mean over seeds; band: one standard deviation; crossed circle: a seed diverged{after}. "
+    legend = (
+        "Line: mean over seeds that still train; band: one standard deviation; crossed circle: a seed is lost, it "
+        "diverged. Dashed: an activation without AdaLin beside that with it. "
+    )
     content = (
         h("p", f"{run.description.summary[:1].upper()}{run.description.summary[1:]}. Data: {section.source}.", warning),
         choices,
-        controls(methods, class_="controls methods", label="Methods"),
-        h("div", class_="chart curves", role="img", aria_label=f"Curves over tasks on {name}; a table follows"),
+        controls(first, more, class_="controls methods", label="Methods"),
+        h("div", class_="chart curves", role="img", aria_label=f"Curves over tasks on {title}; a table follows"),
         hint(legend, h("span", class_="about-metric")),
         _results(section),
         _maps(),
         origin(section),
     )
-    return part(section.anchor, name, content, class_="benchmark", data_benchmark=index)
+    note = f"{count(len(section.summaries), 'setting')}, {section.source}"
+    return folded(section.anchor, title, note, content, class_="benchmark", data_benchmark=index)
 
 
 def fate_mark(fate: Fate) -> Element:
     """A fate's symbol and word."""
-    return h("span", f"{SYMBOLS[fate.word]} {fate.word}", class_=f"word {fate.word}")
+    return h("span", SYMBOLS[fate.word], h("span", f" {fate.word}", class_="said"), class_=f"word {fate.word}")
 
 
 def number(values: Values, *, spread: bool = False) -> Cell:
@@ -88,6 +101,8 @@ def _results(section: Section) -> Element:
         f"all {task}s": lambda summary: number(summary.total(), spread=True),
     }
     caption = f"{words(run.description.score).capitalize()}, mean over seeds ± standard deviation."
+    if is_accuracy(run.description.score) and any(summary.diverged for summary in section.summaries):
+        caption += " A seed that diverged counts 0 from there on."
     if any(summary.tasks and summary.has(run.description.test_score) for summary in section.summaries):
         test = words(run.description.test_score).partition(" ")[0]
         columns[f"{test}, all {task}s"] = lambda summary: number(summary.total(run.description.test_score), spread=True)
@@ -96,7 +111,8 @@ def _results(section: Section) -> Element:
         caption += " Slope: the last tasks (up to five) minus the first ones, with its 95 % interval."
     rows = []
     for summary, style in zip(section.summaries, section.styles, strict=True):
-        name = h("th", swatch(style), summary.label, scope="row", data_value=summary.label)
+        code = h("small", summary.label) if summary.label != summary.title else None
+        name = h("th", swatch(style), summary.title, code, scope="row", data_value=summary.title)
         found = [cell(summary) for cell in columns.values()]
         cells = [h("td", content, data_value=sort_key(value)) for value, content in found]
         rows.append(h("tr", name, cells, h("td", _state(summary))))

@@ -11,7 +11,7 @@ import numpy as np
 
 from adalin.data import DIGITS_SHA256
 from adalin.metrics import metrics
-from adalin.report._statistics import MARGIN, Interval, plasticity
+from adalin.report._statistics import MARGIN, Interval, Values, plasticity, t_quantile
 from adalin.report._style import Style, styles_of
 from adalin.report._summary import Summary
 from adalin.runs import Result, Run
@@ -29,6 +29,8 @@ SYMBOLS = {
 """matplotlib's markers in plotly's words."""
 COUNTS = {"task", "env_step"}
 """Numbers of a row that say where it is, not what was measured."""
+AT_FIRST = 8
+"""Number of methods that the page shows before a reader asks for more."""
 MAPS = ("alpha", "saturation")
 """Metrics with a value per neuron that are shown as heat maps."""
 MAP_COLUMNS = 125 * 12
@@ -127,10 +129,21 @@ def make_sections(summaries: Sequence[Summary]) -> list[Section]:
     return list(sections.values())
 
 
+def by_row(section: Section) -> dict[str, Summary]:
+    """Summaries by row of the matrix: the benchmark's own setting is that of its method, also where it has others."""
+    rows: dict[str, Summary] = {}
+    for summary in section.summaries:
+        is_own = section.changed(summary).keys() <= {"tasks"}
+        rows[summary.run.method if is_own and summary.run.method not in rows else summary.label] = summary
+    return rows
+
+
 def chart_data(sections: Sequence[Section]) -> dict[str, Any]:
     """The data of page.js, which computes mean and deviation, as they follow from the seeds."""
     described = {name: metric.summary for name, metric in metrics().items()}
+    most_seeds = max((len(summary.seeds) for section in sections for summary in section.summaries), default=0)
     return {
+        "tQuantiles": [t_quantile(freedom) for freedom in range(1, most_seeds)],
         "metrics": {name: described.get(name, "") for section in sections for name in section.metrics},
         "benchmarks": [_section_data(section) for section in sections],
     }
@@ -139,14 +152,17 @@ def chart_data(sections: Sequence[Section]) -> dict[str, Any]:
 def _section_data(section: Section) -> dict[str, Any]:
     names = section.metrics
     columns = min(125, max(25, MAP_COLUMNS // len(section.summaries)))
+    rows = {summary: name for name, summary in by_row(section).items()}
     settings = [
         {
-            "label": summary.label,
+            "label": summary.title,
+            "row": rows.get(summary, summary.label),
             "colour": style.colour,
             "dash": style.dash,
             "symbol": SYMBOLS[style.marker],
             "seeds": summary.seeds,
             "curves": {name: _curves(summary, name) for name in names if summary.tasks and summary.has(name)},
+            "totals": [_mean(line) for line in summary.scores()] if summary.tasks else [],
             "diverged": [
                 {"seed": result.run.seed, "task": result.position.task + 1, "step": result.position.step}
                 for result in summary.results
@@ -158,7 +174,8 @@ def _section_data(section: Section) -> dict[str, Any]:
     ]
     return {
         "anchor": section.anchor,
-        "name": section.run.benchmark,
+        "name": section.run.description.title,
+        "score": section.run.description.score,
         "task": section.run.description.task_name,
         "stepsPerTask": section.run.description.steps_per_task,
         "metrics": names,
@@ -167,7 +184,13 @@ def _section_data(section: Section) -> dict[str, Any]:
 
 
 def _curves(summary: Summary, metric: str) -> list[list[float | None]]:
-    return [[significant(value) for value in line] for line in summary.scores(metric).tolist()]
+    return [[significant(value) for value in line] for line in summary.values(metric).tolist()]
+
+
+def _mean(values: Values) -> float | None:
+    """The mean of those tasks that have a number."""
+    known = values[np.isfinite(values)]
+    return significant(float(known.mean())) if len(known) else None
 
 
 def _maps(summary: Summary, columns: int) -> dict[str, Any] | None:

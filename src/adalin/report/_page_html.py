@@ -20,6 +20,12 @@ def part(anchor: str, title: str, *content: Child, **attributes: Value) -> Eleme
     return h("section", h("h2", title), content, id=anchor, **attributes)
 
 
+def folded(anchor: str, title: str, note: str, *content: Child, **attributes: Value) -> Element:
+    """A part of the page that is closed at first, with a note beside its title."""
+    summary = h("summary", h("h2", title), h("span", note, class_="note"))
+    return h("section", h("details", summary, content), id=anchor, **attributes)
+
+
 def controls(*content: Child, class_: str = "controls", label: str | None = None) -> Element:
     """A row of buttons and selectors; a label makes it a group of its own."""
     return h("div", content, class_=class_, role=label and "group", aria_label=label)
@@ -55,14 +61,13 @@ def table(
     class_: str,
     caption: str | None = None,
     sortable: bool = False,
-    tall: bool = False,
 ) -> Element:
     """A table that scrolls by itself, also by keyboard, so that the page does not have to."""
     columns = [h("th", button(head) if sortable else head, scope="col") for head in heads]
     title = None if caption is None else h("caption", caption)
     classes = f"{class_} sortable" if sortable else class_
     whole = h("table", title, h("thead", h("tr", columns)), h("tbody", rows), class_=classes)
-    return h("div", whole, class_="scroll tall" if tall else "scroll", tabindex=0, role="region", aria_label=label)
+    return h("div", whole, class_="scroll", tabindex=0, role="region", aria_label=label)
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> Element:

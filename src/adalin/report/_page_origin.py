@@ -4,10 +4,11 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+from adalin._text import count
 from adalin.data import BUNDLED
 from adalin.report._html import Child, Element, h
 from adalin.report._page_data import Section
-from adalin.report._page_html import command_line, facts, hint, part, plain, spelled, table, tallied, words
+from adalin.report._page_html import command_line, facts, folded, hint, plain, spelled, table, tallied, words
 from adalin.report._summary import Summary
 from adalin.runs import Result
 
@@ -58,7 +59,7 @@ def protocol(sections: Sequence[Section], title: str) -> Element | None:
             deviations.append(f"Runs differ in their {what}: {tallied(found)}.")
     listed = deviations or ["none"]
     differing = (h("h3", "Deviations, and differences between runs"), h("ul", [h("li", text) for text in listed]))
-    return part("protocol", "Protocol", differing, h("h3", title), chosen)
+    return folded("protocol", "Protocol", count(len(choices), "choice"), differing, h("h3", title), chosen)
 
 
 def _run_command(section: Section, methods: Sequence[str], summary: Summary) -> str:

@@ -155,16 +155,17 @@ def _labels(runs: Mapping[Path, Run[Any]], *, for_people: bool = False) -> dict[
         for folder, config in configs.items():
             own = {name: config[name] for name in differing if config[name] is not None}
             if for_people:
-                labels[folder] = ", ".join((_title(method), *(f"{_words(name)} {own[name]}" for name in own)))
+                labels[folder] = ", ".join((method_title(method), *(f"{_words(name)} {own[name]}" for name in own)))
             else:
                 labels[folder] = " ".join((method, *(f"{name}={own[name]}" for name in own)))
     return labels
 
 
-def _title(method: str) -> str:
+def method_title(method: str) -> str:
+    """A method's text for people; the text itself if it is a plugin's that is not loaded."""
     try:
         return Method.parse(method).title
-    except ValueError:  # a plugin's that is not loaded
+    except ValueError:
         return method
 
 

@@ -182,8 +182,9 @@ function curves(benchmark, state) {
 
 function setUpCurves(section, benchmark) {
   const chart = find(".curves", section);
-  const state = { metric: benchmark.metrics[0], seeds: false, full: true, shown: new Set(benchmark.settings.keys()) };
   const methods = findAll(".method", section);
+  const atFirst = methods.flatMap((button, index) => (button.getAttribute("aria-pressed") === "true" ? [index] : []));
+  const state = { metric: benchmark.metrics[0], seeds: false, full: true, shown: new Set(atFirst) };
   const update = () => {
     methods.forEach((button, index) => button.setAttribute("aria-pressed", String(state.shown.has(index))));
     find(".about-metric", section).textContent =
@@ -210,6 +211,71 @@ function setUpCurves(section, benchmark) {
   }));
   find(".every", section).addEventListener("click", () => { state.shown = new Set(benchmark.settings.keys()); update(); });
   find(".none", section).addEventListener("click", () => { state.shown.clear(); update(); });
+  find(".first", section)?.addEventListener("click", () => { state.shown = new Set(atFirst); update(); });
+  addCsv(find(".controls", section), () => curvesCsv(benchmark, state), `${benchmark.anchor}-curves`);
+  update();
+}
+
+/** The curves that are shown, seed by seed. */
+function curvesCsv(benchmark, state) {
+  const lines = [["method", "seed", benchmark.task, state.metric]];
+  benchmark.settings.forEach((setting, index) => {
+    if (!state.shown.has(index)) return;
+    (setting.curves[state.metric] ?? []).forEach((line, seed) => line.forEach((value, task) => {
+      if (isNumber(value)) lines.push([setting.label, setting.seeds[seed], task + 1, value]);
+    }));
+  });
+  return lines;
+}
+
+/* Two methods compared */
+
+/** The mean of some numbers, and half of the 95 % interval around it; null of fewer than two. */
+function studentInterval(values) {
+  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+  if (values.length < 2) return { mean, half: null };
+  const variance = values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / (values.length - 1);
+  return { mean, half: page.tQuantiles[values.length - 2] * Math.sqrt(variance / values.length) };
+}
+
+function setUpComparison(part) {
+  const first = find(".compare-first", part), second = find(".compare-second", part), body = find("tbody", part);
+  const rows = new Map(page.benchmarks.flatMap(benchmark => benchmark.settings.map(setting => [setting.row, setting.label])));
+  if (rows.size < 2) return;
+  part.hidden = false;
+  for (const [select, chosen] of [[first, 1], [second, 0]]) {
+    [...rows].forEach(([row, label]) => select.add(new Option(label, row)));
+    select.selectedIndex = chosen;
+    select.addEventListener("change", update);
+  }
+  function update() {
+    const lines = page.benchmarks.flatMap(benchmark => {
+      const [one, other] = [first, second].map(select => benchmark.settings.find(setting => setting.row === select.value));
+      if (!one || !other) return [];
+      const pairs = one.seeds.map((seed, index) => [one.totals[index], other.totals[other.seeds.indexOf(seed)]])
+        .filter(pair => pair.every(isNumber));
+      if (!pairs.length) return [];
+      const [a, b] = [0, 1].map(place => studentInterval(pairs.map(pair => pair[place])).mean);
+      const { mean, half } = studentInterval(pairs.map(pair => pair[0] - pair[1]));
+      const digits = Math.abs(a) < 10 && Math.abs(b) < 10 ? 3 : 0;
+      const text = value => value.toFixed(digits).replace("-", "\u2212");
+      const interval = half === null ? "one seed" : `[${text(mean - half)}, ${text(mean + half)}]`;
+      const word = half === null || Math.abs(mean) <= half ? "" : mean > 0 ? "gains" : "loses";
+      return [{ cells: [`${benchmark.name}: ${words(benchmark.score)}`, pairs.length, text(a), text(b), `${mean > 0 ? "+" : ""}${text(mean)} ${interval}`], word }];
+    });
+    body.replaceChildren(...lines.map(({ cells, word }) => {
+      const row = document.createElement("tr");
+      row.className = word;
+      cells.forEach((cell, index) => {
+        const element = row.appendChild(document.createElement(index ? "td" : "th"));
+        if (!index) element.scope = "row";
+        element.textContent = cell;
+      });
+      return row;
+    }));
+    const names = [first, second].map(select => select.selectedOptions[0].textContent);
+    findAll("thead th", part).slice(2, 4).forEach((head, index) => { head.textContent = names[index]; });
+  }
   update();
 }
 
@@ -322,6 +388,60 @@ function setUpFilter(section) {
   }));
 }
 
+/* CSV of tables and charts */
+
+function addCsv(place, lines, name) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "csv";
+  button.textContent = "CSV";
+  button.title = `Save as ${name}.csv`;
+  button.addEventListener("click", () => {
+    // A quote or a line break needs quotes; a text that begins as a formula does would be one in a spreadsheet.
+    const cell = value => {
+      const text = typeof value === "number" ? String(value) : String(value).replace(/^[=+@]/, "'$&");
+      return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+    };
+    const text = lines().map(line => line.map(cell).join(",") + "\n").join("");
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+    link.download = `${name}.csv`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  });
+  place.append(button);
+}
+
+function setUpTableCsv(table) {
+  const scroll = table.closest(".scroll"), part = table.closest("section");
+  const line = row => [...row.cells].map(cell => cell.textContent.replace(/\s+/g, " ").trim());
+  const place = document.createElement("div");
+  place.className = "controls end";
+  scroll.after(place);
+  addCsv(place, () => [...table.rows].filter(row => !row.hidden).map(line), `${part.id}-${table.classList[0]}`);
+}
+
+/* Parts that are folded open where a link leads to. */
+
+function unfold() {
+  const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (!target) return;
+  const details = find(":scope > details", target);
+  if (details) details.open = true;
+  target.scrollIntoView();
+}
+
+function setUpRows(part) {
+  const button = find(".all-rows", part);
+  if (!button) return;
+  const set = all => {
+    button.setAttribute("aria-pressed", String(all));
+    findAll("tr.more", part).forEach(row => { row.hidden = !all; });
+  };
+  button.addEventListener("click", () => set(button.getAttribute("aria-pressed") !== "true"));
+  set(false);
+}
+
 /* Commands to copy */
 
 async function copy(button) {
@@ -372,6 +492,12 @@ addEventListener("DOMContentLoaded", () => {
   });
   findAll(".sortable").forEach(setUpSorting);
   findAll("#claims").forEach(setUpFilter);
+  findAll("#overview").forEach(setUpRows);
+  findAll(".compare").forEach(setUpComparison);
+  findAll("table:not(.claims)").forEach(setUpTableCsv);
+  findAll("nav a, .matrix a").forEach(link => link.addEventListener("click", () => setTimeout(unfold)));
+  addEventListener("hashchange", unfold);
+  unfold();
   findAll(".copy").forEach(button => button.addEventListener("click", () => copy(button)));
   setUpPrinting();
 });
