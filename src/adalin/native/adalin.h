@@ -14,18 +14,19 @@ INLINE V gate_value(V room, Gate gate) {
   }
 }
 
-// f = phi + alpha x g, df/dx = phi' + alpha g, df/dalpha = x g, for a vector of elements; x is finite.
-template <class B> struct AdaLin {
+// f = phi + alpha x g, df/dx = phi' + alpha g, df/dalpha = x g, for a vector of elements; x is finite. The usual gate is known
+// to the compiler: without a branch it can mix the instructions of several vectors.
+template <class B, bool COSINE> struct AdaLin {
   static constexpr bool any_x = false;
   static INLINE V forward(V x, V alpha, const Settings& s) {
     Point p = B::at(x, s);
-    return p.y + x * (alpha * gate_value(p.room, s.gate));
+    return p.y + x * (alpha * gate_value(p.room, COSINE ? Gate::COSINE : s.gate));
   }
-  // The gradient for x; `to_alpha` is the element's part of alpha's.
-  static INLINE V backward(V x, V alpha, V grad, const Settings& s, V& to_alpha) {
+  // The gradient for x; adds the elements' parts of alpha's to `sum`.
+  static INLINE V backward(V x, V alpha, V grad, const Settings& s, V& sum) {
     Point p = B::at(x, s);
-    V g = gate_value(p.room, s.gate);
-    to_alpha = grad * (x * g);
+    V g = gate_value(p.room, COSINE ? Gate::COSINE : s.gate);
+    sum = multiply_add(grad, x * g, sum);
     return grad * (p.slope + alpha * g);
   }
 };
@@ -38,8 +39,8 @@ struct PRelu {
     V left = limit ? V{} : x * alpha;
     return x > 0.f ? x : left;
   }
-  static INLINE V backward(V x, V alpha, V grad, const Settings&, V& to_alpha) {
-    to_alpha = x > 0.f ? V{} : x * grad;
+  static INLINE V backward(V x, V alpha, V grad, const Settings&, V& sum) {
+    sum += x > 0.f ? V{} : x * grad;
     return x > 0.f ? grad : alpha * grad;
   }
 };

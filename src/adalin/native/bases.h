@@ -71,8 +71,8 @@ struct Sigmoid {
 struct Gelu {  // with the tail t = Phi(-|x|): y = max(x, 0) - |x| t; phi' is t - |x| pdf on the left, 1 minus that on the right
   static INLINE Point at(V x, const Settings& s) {
     Normal n = normal(x);
-    V a = magnitude(x), left = n.units_of_tail * UNIT - a * n.density;
-    return point(at_least_zero(x) - a * n.units_of_tail * UNIT, x > 0.f ? 1.f - left : left, s);
+    V a = magnitude(x), left = (n.mills - a * static_cast<Real>(0.39894228040143267794)) * n.exp;
+    return point(at_least_zero(x) - a * n.mills * n.exp, x > 0.f ? 1.f - left : left, s);
   }
 };
 

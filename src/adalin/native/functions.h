@@ -24,19 +24,19 @@ struct Exp {
   INLINE V minus_one() const { V whole = power * UNIT; return whole * tail + (whole - 1.f); }
 };
 
-// Of a + low, where low is the rounding error of a; a is at most 110, where e^-a is 0.
-INLINE Exp exp_of_minus(V a, V low) {
+// e^-a, a at most 110, where it is 0, and known to a rounding; rest(k) is k + a to the last digit for a k close to -a.
+template <class Rest> INLINE Exp exp_of_minus(V a, const Rest& rest) {
   V rounded = ROUND - a * 1.44269504088896341f, n = rounded - ROUND;
-  V r = n * 2.12194440e-4f - (n * 0.693359375f + a) - low;  // the second product is exact
+  V r = n * 2.12194440e-4f - rest(n * 0.693359375f);  // the second product is exact
   V y = polynomial(r, {0.499999995526f, 0.166665772928f, 0.041666853451f, 0.008363144919f, 0.001390128287f});
   return {y * (r * r) + r, value((bits(rounded) << 23) + ((127 + 64) << 23))};
 }
+INLINE Exp exp_of_minus(V a, V low) {  // of a + low, where low is the rounding error of a
+  return exp_of_minus(a, [&](V k) { return k + a + low; });
+}
 INLINE Exp exp_of_minus(V a) {
   a = positive_at_most(a, adalin_bounds.exponent);
-  V rounded = ROUND - a * 1.44269504088896341f, n = rounded - ROUND;
-  V r = n * 2.12194440e-4f - (n * 0.693359375f + a);
-  V y = polynomial(r, {0.499999995526f, 0.166665772928f, 0.041666853451f, 0.008363144919f, 0.001390128287f});
-  return {y * (r * r) + r, value((bits(rounded) << 23) + ((127 + 64) << 23))};
+  return exp_of_minus(a, [&](V k) { return k + a; });
 }
 
 // log(1 + x) for 0 <= x <= 1, as 2 atanh(x / (2 + x)).
@@ -45,33 +45,24 @@ INLINE V log1p(V x) {
   return s * polynomial(s * s, {2.0f, 0.6666667931f, 0.399986909f, 0.2862072212f, 0.213932505f, 0.2441306869f});
 }
 
-// a^2 / 2 and its rounding error, which e^ makes a hundred times larger.
-struct Square { V value, low; };
-INLINE Square half_square(V a) {
-  V half = a * 0.5f;
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
-  V value = half * a;
-  return {value, fused(half, a, -value)};
-#else
-  V high = value(bits(a) & ~0xfff), low = a - high, half_high = high * 0.5f;  // the product of the two highs is exact
-  return {high * half_high, low * (half + half_high)};
-#endif
-}
-
-// The normal distribution: its left tail at -|x| by Mills' ratio, so that it keeps its digits, and its density.
+// The normal distribution at -|x|: e^(-x^2 / 2), and Mills' ratio, by which it and 1 / sqrt(2 pi) give the left tail. So the
+// tail keeps its digits.
 struct Normal {
-  V units_of_tail, density;
+  V exp, mills;
 };
 
 INLINE Normal normal(V x) {
-  V a = positive_at_most(magnitude(x), adalin_bounds.normal);
-  Square half = half_square(a);
-  V units = exp_of_minus(half.value, half.low).units();
+  V a = positive_at_most(magnitude(x), adalin_bounds.normal), half = a * 0.5f;
+  Exp parts = exp_of_minus(half * a, [&](V k) {
+    if constexpr (ROUNDS_ONCE) return multiply_add(half, a, k);
+    V high = value(bits(a) & ~0xfff), low = a - high, half_high = high * 0.5f;  // the product of the two highs is exact
+    return k + high * half_high + low * (half + half_high);
+  });
   V q = 1.f / (a + 2.5f), u = 1.f - 5.f * q;  // (a - 2.5) / (a + 2.5)
   V mills = q * polynomial(u, {7.0665666008e-1f, -4.3369201445e-1f, 1.3198696539e-1f, 9.2359147950e-3f,
                                -1.6386021786e-2f, -1.6009610060e-3f, 2.5232979119e-3f, 6.8434476837e-4f,
                                -3.1086561055e-4f, -1.5726719351e-4f});
-  return {units * mills, units * (UNIT * 0.398942280401432678f)};
+  return {parts.exp(), mills};
 }
 
 INLINE V sin_of_quarters(V x) {  // sin(pi/2 x) for 0 <= x <= 1

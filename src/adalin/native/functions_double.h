@@ -27,12 +27,12 @@ INLINE V log1p(V x) {
 }
 
 struct Normal {
-  V units_of_tail, density;
+  V exp, mills;
 };
 INLINE Normal normal(V x) {
-  V a = magnitude(x);
-  return {lane_by_lane(a, [](Real own) { return std::erfc(own * 0.70710678118654752440) / 2 / UNIT; }),
-          lane_by_lane(a, [](Real own) { return std::exp(-own * own / 2) * 0.39894228040143267794; })};
+  V e = lane_by_lane(x, [](Real own) { return std::exp(-own * own / 2); });
+  V tail = lane_by_lane(magnitude(x), [](Real own) { return std::erfc(own * 0.70710678118654752440) / 2; });
+  return {e, e > 0. ? tail / e : V{}};
 }
 
 struct SinCos { V sin, cos; };

@@ -44,12 +44,6 @@ struct Tail {
   INLINE Tail(const float* from, int64_t count) { std::memcpy(values, from, count * sizeof(float)); }
 };
 
-// One alpha in a whole step.
-struct Same {
-  alignas(64) float values[STEP];
-  INLINE explicit Same(float alpha) { for (float& value : values) value = alpha; }
-};
-
 // Notes whether all x of a pass are finite.
 struct Finite {
   I largest = {};  // of their bits without sign
@@ -61,20 +55,42 @@ struct Finite {
   INLINE bool yes() const { return !any(largest >= 0x7f800000); }
 };
 
+// f of N vectors. They are read before anything is written, so that the processor can turn from one that waits to another.
+template <class F, int N, class Alpha>
+INLINE void forward_vectors(const float* x, const Alpha& alpha, float* y, const Settings& s, Finite& finite) {
+  V own[N];
+#pragma GCC unroll 4
+  for (int v = 0; v < N; v++) own[v] = load(x + v * LANES);
+#pragma GCC unroll 4
+  for (int v = 0; v < N; v++) finite.look_at<F>(own[v]), own[v] = F::forward(own[v], alpha(v), s);
+#pragma GCC unroll 4
+  for (int v = 0; v < N; v++) store(y + v * LANES, own[v]);
+}
+
+// Gradients of N vectors that are `distance` apart, with one alpha for each lane; those for alphas are added to `sums`.
+template <class F, int N, int SUMS>
+INLINE void backward_vectors(const float* x, V alpha, const float* grad, float* grad_x, int64_t distance, V (&sums)[SUMS],
+                             const Settings& s) {
+  V own[N], grads[N];
+#pragma GCC unroll 4
+  for (int v = 0; v < N; v++) own[v] = load(x + v * distance), grads[v] = load(grad + v * distance);
+#pragma GCC unroll 4
+  for (int v = 0; v < N; v++) own[v] = F::backward(own[v], alpha, grads[v], s, sums[v % SUMS]);
+#pragma GCC unroll 4
+  for (int v = 0; v < N; v++) store(grad_x + v * distance, own[v]);
+}
+
 // ---- Rows of one alpha ----------------------------------------------------------------------------------------------
 
 template <class F> bool forward_row(const float* x, V alpha, float* y, int64_t count, const Settings& s) {
   Finite finite;
-  auto step = [&](const float* x, float* y) __attribute__((always_inline)) {
-    V own = load(x);
-    finite.look_at<F>(own);
-    store(y, F::forward(own, alpha, s));
-  };
+  auto same = [&](int) { return alpha; };
   int64_t i = 0;
-  for (; i + LANES <= count; i += LANES) step(x + i, y + i);
+  for (; i + 4 * LANES <= count; i += 4 * LANES) forward_vectors<F, 4>(x + i, same, y + i, s, finite);
+  for (; i + LANES <= count; i += LANES) forward_vectors<F, 1>(x + i, same, y + i, s, finite);
   if (i < count) {
     Tail last(x + i, count - i);
-    step(last.values, last.values);
+    forward_vectors<F, 1>(last.values, same, last.values, s, finite);
     std::memcpy(y + i, last.values, (count - i) * sizeof(float));
   }
   return finite.yes();
@@ -82,18 +98,15 @@ template <class F> bool forward_row(const float* x, V alpha, float* y, int64_t c
 
 template <class F> double backward_row(const float* x, V alpha, const float* grad, float* grad_x, int64_t count, const Settings& s) {
   constexpr int VECTORS = STEP / LANES;
-  V sums[VECTORS] = {}, term;
-  auto step = [&](const float* x, const float* grad, float* grad_x) __attribute__((always_inline)) {
-    for (int v = 0; v < VECTORS; v++) {
-      store(grad_x + v * LANES, F::backward(load(x + v * LANES), alpha, load(grad + v * LANES), s, term));
-      sums[v] += term;
-    }
-  };
+  V sums[VECTORS] = {};
   int64_t i = 0;
-  for (; i + STEP <= count; i += STEP) step(x + i, grad + i, grad_x + i);
+  for (; i + 4 * LANES <= count; i += 4 * LANES)
+    backward_vectors<F, 4>(x + i, alpha, grad + i, grad_x + i, LANES, sums, s);
+  for (; i + STEP <= count; i += STEP)
+    backward_vectors<F, VECTORS>(x + i, alpha, grad + i, grad_x + i, LANES, sums, s);
   if (i < count) {
     Tail last_x(x + i, count - i), last_grad(grad + i, count - i);
-    step(last_x.values, last_grad.values, last_grad.values);
+    backward_vectors<F, VECTORS>(last_x.values, alpha, last_grad.values, last_grad.values, LANES, sums, s);
     std::memcpy(grad_x + i, last_grad.values, (count - i) * sizeof(float));
   }
   double totals[4] = {};
@@ -191,17 +204,14 @@ Outcome forward_columns(const float* x, const float* alpha, float* y, Shape shap
   columns.for_each_task(threads, [&](int64_t, int64_t row, int64_t rows_end, int64_t column, int64_t end) {
     const float* own = repeated.floats() + column;
     Finite finite;
-    auto step = [&](const float* x, const float* alpha, float* y) __attribute__((always_inline)) {
-      V own = load(x);
-      finite.look_at<F>(own);
-      store(y, F::forward(own, load(alpha), s));
-    };
     for (; row < rows_end; row++) {
       int64_t count = columns.count(row, column, end), at = row * columns.period + column, i = 0;
-      for (; i + LANES <= count; i += LANES) step(x + at + i, own + i, y + at + i);
+      auto alphas = [&](int v) { return load(own + i + v * LANES); };
+      for (; i + 4 * LANES <= count; i += 4 * LANES) forward_vectors<F, 4>(x + at + i, alphas, y + at + i, s, finite);
+      for (; i + LANES <= count; i += LANES) forward_vectors<F, 1>(x + at + i, alphas, y + at + i, s, finite);
       if (i == count) continue;
       Tail last(x + at + i, count - i);
-      step(last.values, own + i, last.values);
+      forward_vectors<F, 1>(last.values, alphas, last.values, s, finite);
       std::memcpy(y + at + i, last.values, (count - i) * sizeof(float));
     }
     if (!finite.yes()) set(outcome, NOT_FINITE);
@@ -224,26 +234,27 @@ Outcome backward_columns(const float* x, const float* alpha, const float* grad, 
     for (int64_t i = 0; i < end - column; i++) total[i] = 0;
     while (row < rows_end) {
       std::memset(sums, 0, sizeof(sums));
-      for (int64_t piece_end = smaller(row + ROWS, rows_end); row < piece_end;) {
-        // Four whole rows at a time, so that alphas and sums are read less often.
-        int64_t together = row + 4 <= piece_end && columns.count(row + 3, column, end) == end - column ? 4 : 1;
+      auto rows_at_once = [&](auto together) __attribute__((always_inline)) {
         int64_t count = columns.count(row, column, end), at = row * period + column, i = 0;
-        V term;
+        V sum[1];
         for (; i + LANES <= count; i += LANES) {
-          V a = load(own + i), sum = load(sums + i);
-          for (int64_t r = 0, j = at + i; r < together; r++, j += period) {
-            store(grad_x + j, F::backward(load(x + j), a, load(grad + j), s, term));
-            sum += term;
-          }
-          store(sums + i, sum);
+          sum[0] = load(sums + i);
+          backward_vectors<F, together.value>(x + at + i, load(own + i), grad + at + i, grad_x + at + i, period, sum, s);
+          store(sums + i, sum[0]);
         }
-        for (int64_t r = 0, j = at + i; i < count && r < together; r++, j += period) {
+        for (int64_t r = 0, j = at + i; i < count && r < together.value; r++, j += period) {
           Tail last_x(x + j, count - i), last_grad(grad + j, count - i);
-          store(last_grad.values, F::backward(load(last_x.values), load(own + i), load(last_grad.values), s, term));
-          store(sums + i, load(sums + i) + term);
+          sum[0] = load(sums + i);
+          backward_vectors<F, 1>(last_x.values, load(own + i), last_grad.values, last_grad.values, 0, sum, s);
+          store(sums + i, sum[0]);
           std::memcpy(grad_x + j, last_grad.values, (count - i) * sizeof(float));
         }
-        row += together;
+        row += together.value;
+      };
+      for (int64_t piece_end = smaller(row + ROWS, rows_end); row < piece_end;) {
+        // Four whole rows at a time, so that alphas and sums are read less often.
+        if (row + 4 <= piece_end && columns.count(row + 3, column, end) == end - column) rows_at_once(Constant<4>{});
+        else rows_at_once(Constant<1>{});
       }
       for (int64_t i = 0; i < end - column; i++) total[i] += sums[i];
     }
@@ -263,10 +274,12 @@ Outcome backward_columns(const float* x, const float* alpha, const float* grad, 
 Shape simplified(int64_t n, int64_t c, int64_t s) { return c == 1 ? Shape{1, 1, n * s} : Shape{n, c, s}; }
 bool in_rows(const Shape& shape) { return shape.c == 1 || shape.s >= SHORT || (shape.s >= STEP && shape.n < 8); }
 
-// action(F{}), F being the function on vectors for this base
-template <class Action> auto with_function(Base base, const Action& action) {
-  if (base == Base::PRELU) return action(PRelu{});
-  return with_base(base, [&](auto b) { return action(AdaLin<decltype(b)>{}); });
+// action(F{}), F being the function on vectors for these settings
+template <class Action> auto with_function(const Settings& s, const Action& action) {
+  if (s.base == Base::PRELU) return action(PRelu{});
+  return with_base(s.base, [&](auto b) {
+    return s.gate == Gate::COSINE ? action(AdaLin<decltype(b), true>{}) : action(AdaLin<decltype(b), false>{});
+  });
 }
 
 }  // namespace
@@ -280,7 +293,7 @@ EXPORTED int adalin_forward(const Settings* settings, const float* x, const floa
   if (zero) return ZERO;
   if (n * c * s < WORTH_THREADS) threads = 1;
   Shape shape = simplified(n, c, s);
-  return with_function(settings->base, [&](auto f) {
+  return with_function(*settings, [&](auto f) {
     using F = decltype(f);
     auto pass = in_rows(shape) ? forward_rows<F> : forward_columns<F>;
     return pass(x, alpha, y, shape, *settings, threads);
@@ -292,7 +305,7 @@ EXPORTED int adalin_backward(const Settings* settings, const float* x, const flo
                              float* grad_alpha, int64_t n, int64_t c, int64_t s, int64_t threads) {
   if (n * c * s < WORTH_THREADS) threads = 1;
   Shape shape = simplified(n, c, s);
-  return with_function(settings->base, [&](auto f) {
+  return with_function(*settings, [&](auto f) {
     using F = decltype(f);
     auto pass = in_rows(shape) ? backward_rows<F> : backward_columns<F>;
     return pass(x, alpha, grad, grad_x, grad_alpha, shape, *settings, threads);

@@ -65,7 +65,13 @@ INLINE I larger_of(I a, I b) { return a > b ? a : b; }
 INLINE V positive_at_most(V x, const Real& bound) { return value(smaller_of(bits(x), bits(all(bound)))); }
 INLINE V at_least_zero(V x) { return value(larger_of(bits(x), bits(all(adalin_bounds.zero)))); }
 
-INLINE V fused(V a, V b, V c) {  // a b + c, rounded once
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+constexpr bool ROUNDS_ONCE = true;
+#else
+constexpr bool ROUNDS_ONCE = false;
+#endif
+INLINE V multiply_add(V a, V b, V c) {  // a b + c, whatever compilers make of products and sums that stand apart
+  if constexpr (!ROUNDS_ONCE) return a * b + c;
   V y;
   for (int i = 0; i < LANES; i++) y[i] = std::fma(a[i], b[i], c[i]);
   return y;
