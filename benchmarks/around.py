@@ -1,4 +1,4 @@
-"""What is around native training: metrics and the loop, rules and activations in Python, memory, two processes."""
+"""What is around native training: metrics and the loop, training without kernels, memory, two processes."""
 
 import multiprocessing
 import os
@@ -6,53 +6,29 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch import Tensor
 
 from adalin import native
 from adalin.data import Dataset
-from adalin.engine import Gram, Learner, Learning, Steps, make_net
+from adalin.engine import Learner, Steps
 from adalin.executors import engine_settings
-from adalin.methods import Method, Now, Rule
-from adalin.models import make_model
 from adalin.runs import RunFolder, Session, read_run
 from adalin.streams import Task, get_benchmark
-from adalin.structure import Network
 from adalin.supervised._build import StreamRun, Streams
 from adalin.supervised._loop import TrainingLoop, train_run
-from benchmarks._measure import Result, at_least, at_most, by_isa, one_thread, side_by_side
-from benchmarks.plain import PlainAdaLin
+from benchmarks._measure import Result, at_least, at_most, one_thread, side_by_side
+from benchmarks.plain import PlainAdaLin, perceptron, plain_epoch
+from benchmarks.training import BATCH, IMAGES, our_perceptron
 
-IMAGES, BATCH, LR = 1_200, 16, 1e-2
 AROUND = {"random-label-mnist": 3.0, "shuffled-label-cifar10": 3.0}
 """Share of training, in percent, that all else may take."""
-
-
-@dataclass(frozen=True)
-class Clip(Rule):
-    """A user's own rule, in Python after every step."""
-
-    bound: float = 0.2
-
-    def after_step(self, net: Network, now: Now) -> None:
-        for part in net.weights:
-            part.value.clamp_(-self.bound, self.bound)
-
-
-class OwnActivation(nn.Module):
-    """An elementwise function that is not built in."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x * torch.sigmoid(1.3 * x)
 
 
 def measure() -> Iterator[Result]:
@@ -61,7 +37,6 @@ def measure() -> Iterator[Result]:
             inside, around = _task_seconds(name)
             yield at_most(bar, f"metrics and the loop, {name}", 100 * around / inside, "% of training")
         yield at_most(10, "metrics and the loop, permuted-mnist", 1e3 * _task_seconds("permuted-mnist")[1], "ms a task")
-        yield from _python_in_every_step()
         yield from _pure_python()
     yield _scaling()
     if Path("/proc").exists():  # where a process can read its own peak
@@ -116,95 +91,7 @@ def _train(runs: list[StreamRun], streams: Streams) -> None:
             train_run(run, folder, streams, Session(out=Path(root)))
 
 
-# ---- Python in every step --------------------------------------------------------------------------------------------
-
-
-def _python_in_every_step() -> Iterator[Result]:
-    plain, adalin = _plain_epoch(_network(_plain_adalin)), _epoch("adalin")
-    best = side_by_side({"plain": plain, "ours": adalin}, "ours", rounds=12, calls=1)["plain"]
-    subjects = {
-        "a rule in Python": (_plain_epoch(_network(_plain_adalin), _clip), _epoch("adalin", rules=(Clip(),)), 4, 3),
-        "a user's own activation": (
-            _plain_epoch(_network(OwnActivation)),
-            _epoch("baseline", _network(OwnActivation)),
-            4,
-            4,
-        ),
-    }
-    for name, (theirs, ours, avx512, avx2) in subjects.items():
-        found = side_by_side({"plain": theirs, "ours": ours}, "ours", rounds=12, calls=1)["plain"]
-        for kind in ("fastest", "median"):
-            yield at_least(by_isa(avx512, avx2), f"{name}, {kind} epoch", getattr(found, kind), "x plain loop")
-    theirs, ours = _plain_epoch(_network(_plain_adalin), _shrink_perturb), _epoch("adalin+shrink-perturb")
-    found = side_by_side({"plain": theirs, "ours": ours}, "ours", rounds=12, calls=1)["plain"]
-    yield at_least(0.75, "Shrink & Perturb's ratio, fastest epoch", found.fastest / best.fastest, "x AdaLin's")
-    yield at_least(0.75, "Shrink & Perturb's ratio, median epoch", found.median / best.median, "x AdaLin's")
-
-
-def _data() -> tuple[Tensor, Tensor]:
-    draw = torch.Generator().manual_seed(0)
-    return torch.rand(IMAGES, 784, generator=draw), torch.randint(10, (IMAGES,), generator=draw)
-
-
-def _plain_adalin() -> nn.Module:
-    return PlainAdaLin(100)
-
-
-def _network(activation: Callable[[], nn.Module]) -> nn.Sequential:
-    return nn.Sequential(nn.Linear(784, 100), activation(), nn.Linear(100, 100), activation(), nn.Linear(100, 10))
-
-
-def _epoch(method: str, model: nn.Module | None = None, rules: tuple[Rule, ...] = ()) -> Callable[[], object]:
-    """An epoch as the laboratory makes it."""
-    images, labels = _data()
-    parsed = Method.parse(method)
-    net = make_net(model or make_model("mlp", (784,), 10, parsed.activation))
-    learning = Learning(lr=LR, batch_size=BATCH, rules=parsed.rules + rules)
-    learner = Learner(net, parsed.optimizer, learning, gram=lambda: Gram.of(images))
-    learner.start_task(0, Task(images, labels), 10**9)
-
-    def epoch() -> None:
-        order, step = torch.randperm(IMAGES), 0
-        while step * BATCH < IMAGES:
-            step += len(learner.train(order[step * BATCH :], step))
-
-    return epoch
-
-
-def _plain_epoch(model: nn.Module, after: Callable[[nn.Module], None] | None = None) -> Callable[[], object]:
-    loader = DataLoader(TensorDataset(*_data()), batch_size=BATCH, shuffle=True)
-    optimizer = torch.optim.SGD(model.parameters(), lr=LR)
-
-    def epoch() -> float:
-        accuracy = 0.0
-        for x, y in loader:
-            logits = model(x)
-            accuracy += (logits.argmax(1) == y).float().mean().item()
-            loss = F.cross_entropy(logits, y)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            if after is not None:
-                after(model)
-        return accuracy
-
-    return epoch
-
-
-def _plain_weights(model: nn.Module) -> list[nn.Parameter]:
-    return [own for name, own in model.named_parameters() if not name.endswith("alpha")]
-
-
-@torch.no_grad()
-def _clip(model: nn.Module) -> None:
-    for weight in _plain_weights(model):
-        weight.clamp_(-0.2, 0.2)
-
-
-@torch.no_grad()
-def _shrink_perturb(model: nn.Module) -> None:
-    for weight, new in zip(_plain_weights(model), _network(nn.ReLU).parameters(), strict=True):
-        weight.mul_(1 - 1e-4).add_(new, alpha=1e-2)
+# ---- Without kernels -------------------------------------------------------------------------------------------------
 
 
 def _pure_python() -> Iterator[Result]:
@@ -220,8 +107,10 @@ def pure_python_ratio() -> tuple[float, float]:
     """Of the fastest and of the median epochs."""
     assert native.isa() is None
     with one_thread():
-        subjects = {"plain": _plain_epoch(_network(_plain_adalin)), "ours": _epoch("adalin")}
-        found = side_by_side(subjects, "ours", rounds=12, calls=1)["plain"]
+        images, labels = torch.rand(IMAGES, 784), torch.randint(10, (IMAGES,))
+        loop = plain_epoch(perceptron(784, PlainAdaLin), images, labels, batch=BATCH)
+        subjects = {"plain": loop, "ours": our_perceptron(images, "adalin")}
+        found = side_by_side(subjects, "ours", rounds=5, calls=3)["plain"]
     return found.fastest, found.median
 
 
@@ -254,7 +143,7 @@ def _scaling() -> Result:
 
 def _train_when_told(pipe: Any) -> None:
     with one_thread():
-        epoch = _epoch("adalin")
+        epoch = our_perceptron(torch.rand(IMAGES, 784), "adalin")
         epoch()
         pipe.send("ready")
         while (seconds := pipe.recv()) is not None:

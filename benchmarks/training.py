@@ -129,7 +129,7 @@ def _against_all(name: str, images: Tensor, optimizer: str, bar: float, bar_of_j
         for form in jax_mlp.FORMS:
             subjects[f"JAX, {form}"] = jax_mlp.epoch(form, images.numpy(), batch=BATCH, optimizer=optimizer)
             runs[f"JAX, {form}"] = jax_mlp.runs_of(form)
-    times = in_turns(subjects, rounds=20, calls=1)
+    times = in_turns(subjects, rounds=8, calls=3)
     for subject, own in times.items():
         yield noted(f"{name}: {subject}, fastest", runs[subject] * STEPS / min(own), "steps/s")
     yield from _peak_share(name, inputs, times)
@@ -194,7 +194,7 @@ def _methods(images: Tensor) -> Iterator[Result]:
             ),
             "ours": our_perceptron(images, method),
         }
-        faster = side_by_side(subjects, "ours", rounds=12, calls=1)["plain"].fastest
+        faster = side_by_side(subjects, "ours", rounds=5, calls=3)["plain"].fastest
         of_adalin = of_adalin or faster
         bar = round(SHARE_OF_ADALINS * of_adalin, 1)
         yield at_least(bar, f"random-label MNIST, {method}, fastest epoch", faster, "x its plain loop")
@@ -247,7 +247,7 @@ def _python_parts(images: Tensor) -> Iterator[Result]:
         "an activation": plain.plain_epoch(plain.perceptron(inputs, Wave), images, labels, batch=BATCH),
     }
     for part, own in ours.items():
-        faster = side_by_side({"plain": loops[part], "ours": own}, "ours", rounds=12, calls=1)["plain"]
+        faster = side_by_side({"plain": loops[part], "ours": own}, "ours", rounds=5, calls=3)["plain"]
         yield from _faster(f"random-label MNIST, {part} in Python in each step", faster, 4)
 
 
@@ -263,7 +263,7 @@ def _cnn() -> Iterator[Result]:
     for index, width in ((1, 16), (4, 16), (8, 64)):
         model[index] = plain.PlainAdaLin(width)  # type: ignore[operator]
     subjects = {"plain": plain.plain_epoch(model, images, labels, batch=BATCH), "ours": ours}
-    faster = side_by_side(subjects, "ours", rounds=15, calls=1)["plain"]
+    faster = side_by_side(subjects, "ours", rounds=5, calls=3)["plain"]
     yield from _faster("class-split CNN", faster, by_isa(3.8, 2.5))
 
 
@@ -279,5 +279,5 @@ def _resnet() -> Iterator[Result]:
             if isinstance(child, AdaLin):
                 setattr(module, name, plain.PlainAdaLin(child.alpha.numel()))
     loop = plain.plain_epoch(model, pixels / 255, labels, batch=250, clip=0.5)
-    faster = side_by_side({"plain": loop, "ours": ours}, "ours", rounds=8, calls=1)["plain"]
+    faster = side_by_side({"plain": loop, "ours": ours}, "ours", rounds=3, calls=3)["plain"]
     yield from _faster("narrow ResNet-18", faster, 1.7)

@@ -646,7 +646,7 @@ def test_hooks_on_activations_see_in_a_watched_pass_what_they_see_in_the_network
     expected = model(x)
     theirs, grad = list(seen), torch.randn_like(expected)
     seen.clear()
-    torch.testing.assert_close(net.watched(x), expected)
+    torch.testing.assert_close(net.forward_with_hooks(x), expected)
     assert len(seen) == len(theirs) == 4
     for mine, own in zip(seen, theirs, strict=True):
         torch.testing.assert_close(mine, own)
@@ -659,7 +659,7 @@ def test_hooks_on_activations_see_in_a_watched_pass_what_they_see_in_the_network
 def test_metrics_by_a_native_networks_passes_are_those_of_its_module() -> None:
     net = NativeNet(perceptron([30, 21, 18, 10], lambda units: AdaLin("tanh", units)))
     x, y = torch.randn(41, 30), torch.randint(10, (41,))
-    mine = NetworkOnData(net.model, x, y, passes=(net.watched, net.gradients_from), chunk=16)
+    mine = NetworkOnData(net.model, x, y, passes=(net.forward_with_hooks, net.gradients_from), chunk=16)
     theirs = NetworkOnData(net.model, x, y, chunk=16)
     assert torch.allclose(mine.logits, theirs.logits, atol=1e-5)
     for name, own in theirs.gradient.items():

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import torch
@@ -14,12 +15,17 @@ from adalin.data import augment
 from adalin.engine._gram import Gram
 from adalin.engine._net import Net, Steps, Update
 from adalin.engine._watched import WatchedOutputs
-from adalin.nn import split_parameters
+from adalin.nn import MODULES, AdaLin, CReLU, DeepFourier, Fixed, Interpolation, split_parameters
 from adalin.streams import Task
 from adalin.structure import Part
 
 Answers = tuple[Tensor, Tensor]
 """Outputs for a batch before its update, and their loss."""
+NEVER_DRAW = frozenset(
+    {nn.Sequential, nn.Flatten, nn.Linear, nn.LayerNorm, nn.Conv2d, nn.MaxPool2d, *MODULES}
+    | {AdaLin, Fixed, Interpolation, CReLU, DeepFourier}
+) - {nn.RReLU}
+"""Classes of modules that draw no random numbers; of all others nobody knows."""
 NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 
 
@@ -62,6 +68,10 @@ class ModuleNet(Net):
             for name, own in self._parameters.items()
         )
         self._trained, self._grads = list(self._parameters.values()), [part.grad for part in self.parts]
+        self._draws = any(
+            type(module) not in NEVER_DRAW or module._forward_hooks or module._forward_pre_hooks
+            for module in model.modules()
+        )
         self._buffers = list(self.model.buffers())
         self._before = [buffer.clone() for buffer in self._buffers]
         self._batch = self._outputs = torch.empty(0)
@@ -146,7 +156,7 @@ class ModuleNet(Net):
         """Put the gradients of a batch into `parts`; None where its outputs are not finite."""
         if self._buffers:
             torch._foreach_copy_(self._before, self._buffers)
-        with seeded(self._seed, "forward", self._task, step, device=self._hardware.device):  # for dropout
+        with self._random_state(step):
             outputs = self._seen(self._run(self._images_of(rows, step)))
         # A sum is five times as fast, and finite only if all of them are.
         if not math.isfinite(outputs.sum().item()) and not outputs.isfinite().all():
@@ -157,6 +167,12 @@ class ModuleNet(Net):
         own = torch.autograd.grad(loss, self._trained, materialize_grads=True)
         torch._foreach_copy_(self._grads, own)
         return outputs.detach(), loss.detach()
+
+    def _random_state(self, step: int) -> AbstractContextManager[object]:
+        """Random state for dropout and the like."""
+        if not self._draws:
+            return nullcontext()
+        return seeded(self._seed, "forward", self._task, step, device=self._hardware.device)
 
     def _counted(self, order: Tensor, made: Sequence[Answers]) -> Steps:
         """What some steps through an order gave."""

@@ -190,10 +190,10 @@ class NativeNet(Net):
         self._run(self._x)
         return self._network.outputs(x.shape[0]).clone()
 
-    def watched(self, x: Tensor) -> Tensor:
+    def forward_with_hooks(self, x: Tensor) -> Tensor:
         """As `forward`; the modules of activations are called, too, so that hooks see what is on its way.
 
-        Convolutions' activations are not: `can_be_watched`.
+        Convolutions' activations are not: `can_call_hooks`.
         """
         self._x, batch, start = self._rows(x), x.shape[0], 0
         for index, block in enumerate(self._blocks):
@@ -210,8 +210,8 @@ class NativeNet(Net):
         return self._network.outputs(batch).clone()
 
     @property
-    def can_be_watched(self) -> bool:
-        """Whether `watched` calls all activations."""
+    def can_call_hooks(self) -> bool:
+        """Whether `forward_with_hooks` calls all activations."""
         return not self._convs
 
     def predict(self, x: Tensor) -> Tensor:
