@@ -222,6 +222,8 @@ def perturbed(net: Net, data: Task, optimizer: Optimizer, batch: int, **options:
 class Damped(Rule):
     """A user's own, which looks at gradients in every step."""
 
+    name = "damped"
+
     def before_step(self, net: Network, now: Now) -> None:
         for part in net.parts:
             part.grad.mul_(0.9)
@@ -229,6 +231,8 @@ class Damped(Rule):
 
 @dataclass(frozen=True)
 class Halved(Rule):
+    name = "halved"
+
     def after_step(self, net: Network, now: Now) -> None:
         for part in net.weights:
             part.value.mul_(0.5)

@@ -120,7 +120,9 @@ class TrainingLoop:
             online_accuracy=self._accuracy_sum / steps_in(self._run, self._task),
             scale=data.floats,
             predict=net.predict if isinstance(net, NativeNet) else None,
-            passes=(net.forward_with_hooks, net.gradients_from) if isinstance(net, NativeNet) and net.can_call_hooks else None,
+            passes=(net.forward_with_hooks, net.gradients_from)
+            if isinstance(net, NativeNet) and net.can_call_hooks
+            else None,
             chunk=METRIC_CHUNK,
         )
         row = {"task": self._task, **measure(network)}
