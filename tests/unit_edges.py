@@ -49,7 +49,9 @@ def difference(ones: Sequence[Tensor], others: Sequence[Tensor]) -> float:
 
 
 def permute(model: nn.Module, layer: Units, edges: Sequence[Edge]) -> None:
-    order = torch.randperm(layer.width, generator=torch.Generator().manual_seed(layer.width))
+    generator = torch.Generator().manual_seed(layer.width)
+    size = layer.width // layer.groups
+    order = torch.cat([torch.randperm(size, generator=generator) + k * size for k in range(layer.groups)])
     tensors = tensors_of(model)
     with torch.no_grad():
         for edge in edges:

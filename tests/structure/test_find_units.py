@@ -272,7 +272,7 @@ def test_what_is_not_understood_has_a_reason() -> None:
         "its outputs go through fft_r2c, which is not followed": lambda h: torch.fft.rfft(h).real.repeat(1, 2)[:, :8],
         "its outputs are multiplied by other activations": lambda h: h @ (h.T @ h),
         "a _softmax over all units reads its outputs".replace("_s", "s"): lambda h: h.softmax(-1),
-        "a norm over all units follows": lambda h: F.layer_norm(h, (8,)),
+        "a norm over several units follows": lambda h: F.layer_norm(h, (8,)),
         "each is combined with a number of its own that is no parameter, such as an input": lambda h: (
             h + torch.arange(8.0)
         ),

@@ -16,6 +16,8 @@ class Atoms:
         self.count = 0
         self.fixed: list[tuple[Tensor, str]] = []
         """Atoms that cannot change places, and why."""
+        self.grouped: list[tuple[Tensor, int]] = []
+        """Atoms that change places within groups only, and the number of groups."""
         self._pairs: list[Tensor] = []
 
     def new(self, count: int) -> Tensor:
@@ -43,6 +45,11 @@ class Atoms:
         """Say that these cannot change places."""
         self.fixed.append((atoms, reason))
 
+    def group(self, atoms: Tensor, groups: int) -> None:
+        """Say that these may change places only within groups of neighbours."""
+        if groups > 1:
+            self.grouped.append((atoms, groups))
+
     def roots(self) -> Tensor:
         """For each atom the smallest of those that are the same."""
         root = torch.arange(self.count)
@@ -67,6 +74,13 @@ def varying(labels: Tensor) -> tuple[int, ...]:
     """Axes along which labels are not all the same."""
     axes = [k for k in range(labels.dim()) if labels.stride(k) and labels.shape[k] > 1]
     return tuple(k for k in axes if not torch.equal(labels, labels.narrow(k, 0, 1).expand_as(labels)))
+
+
+def compact(labels: Tensor) -> Tensor:
+    """The same labels as a view that is expanded along the axes where they do not vary."""
+    axes = varying(labels)
+    index = tuple(slice(None) if k in axes else slice(0, 1) for k in range(labels.dim()))
+    return labels[index].clone().expand(labels.shape)
 
 
 def along(labels: Tensor, axis: int) -> Tensor | None:

@@ -1,6 +1,7 @@
 """The hidden layers of any model, found by one run of it on an example."""
 
 import copy
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -16,6 +17,7 @@ from adalin.structure._units import Edge, Units
 
 RESIDUAL = "its outputs are added to another layer's (a residual sum)"
 """Reason why units are entangled that are part of a stream."""
+ENDS = ("lost", "output", "sum", "mixed")
 READ_ELSEWHERE = "what it is given is read elsewhere too"
 
 
@@ -99,6 +101,10 @@ class _Analysis:
         self.fixed = {}
         for atoms, reason in flow.atoms.fixed:
             self.fixed.update(dict.fromkeys(self.root[atoms].tolist(), reason))
+        self.groups: dict[int, int] = {}
+        for atoms, groups in flow.atoms.grouped:
+            for root in self.root[atoms].tolist():
+                self.groups[root] = math.lcm(groups, self.groups.get(root, 1))
         self.places: dict[int, list[tuple[str, int]]] = {}
         for (name, axis), atoms in flow.atoms.axes.items():
             for root in set(self.root[atoms].tolist()):
@@ -187,6 +193,7 @@ class _SiteUnits:
             tuple(means),
             tuple(variances),
             tuple(others),
+            max(self.analysis.groups.get(root, 1) for root in self.index),
             call.activation,
         )
 
@@ -230,16 +237,15 @@ class _SiteUnits:
             for other, atoms in node.readers:
                 if other.kind == "product" and self._mine(atoms):
                     readers.append((other, node))
-        kinds = {
-            kind: [node for node in self.region if node.kind == kind] for kind in ("lost", "sum", "output", "mixed")
-        }
-        for node in kinds["lost"]:
+        of_kind = {kind: [node for node in self.region if node.kind == kind] for kind in ENDS}
+        for node in of_kind["lost"]:
             self._because(node.text)
-        ends = [*kinds["output"], *(node for _, node in readers)]
-        if any(node in carried for node in ends):
-            sums = any(node in through and node in carried for node in kinds["sum"])
+        for node in of_kind["output"]:
+            self._because(node.text if node in through else "what it is given is the model's output too")
+        if any(node in carried for _, node in readers):
+            sums = any(node in through and node in carried for node in of_kind["sum"])
             self._because(RESIDUAL if sums else READ_ELSEWHERE)
-        for node in [*kinds["output"], *kinds["mixed"]]:
+        for node in of_kind["mixed"]:
             if node in through:
                 self._because(node.text)
         return readers
@@ -311,7 +317,7 @@ class _SiteUnits:
             copies, rest = divmod(len(units), self.width * repeat)
             once = [unit for unit in range(self.width) for _ in range(repeat)]
             if rest or units != once * copies:
-                self._because(f"{name} has them in an order that is not followed")
+                self.reason = f"{name} has them in an order that is not followed"
                 return edges
             edges.append(Edge(name, axis, start, copies, repeat))
             found = found[len(units) :]

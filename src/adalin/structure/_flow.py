@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from adalin.nn import PerNeuron
-from adalin.structure._atoms import NONE, Atoms, along, distinct, labels_along, varying
+from adalin.structure._atoms import NONE, Atoms, along, compact, distinct, labels_along, varying
 from adalin.structure._calls import ActivationCall
 
 Gives = Literal["parameter", "input", "product", "norm", "scale", "shift", "site", "sum", "gate", "joined"]
@@ -34,9 +34,14 @@ MOVING = {
 """What moves numbers without changing them."""
 COPYING = {"clone", "_to_copy", "to", "contiguous", "native_dropout", "copy", "positive", "_to_dense"}
 """What gives a tensor of the same shape in which every number stands where it stood."""
+MAKING = {f"{kind}_like" for kind in ("zeros", "ones", "empty", "full", "rand", "randn")}
+MAKING |= {f"new_{kind}" for kind in ("zeros", "ones", "empty", "full", "empty_strided")}
+"""What takes only the shape of a tensor."""
 COLLECTING = {"cat", "stack", "concat", "hstack", "vstack"}
 POINTWISE = {"_prelu_kernel", "rrelu_with_noise", "masked_fill", "rrelu_with_noise_functional", "lerp", "addcmul"}
-POINTWISE |= {"_weight_norm_interface", "log_sigmoid_forward"}
+POINTWISE |= {"_weight_norm_interface", "log_sigmoid_forward", "hardswish", "hardswish_", "rrelu", "rrelu_", "celu"}
+POINTWISE |= {"hardsigmoid", "hardsigmoid_", "softshrink", "hardshrink", "mish", "mish_", "softplus", "threshold"}
+POINTWISE |= {"nan_to_num", "nan_to_num_", "lerp_", "addcmul_", "addcdiv", "addcdiv_", "masked_fill_", "fill_", "zero_"}
 """Operations number by number that torch does not tag so."""
 SCALING = {"mul", "mul_", "div", "div_", "multiply", "divide", "_prelu_kernel"}
 REDUCING = {"sum", "mean", "amax", "amin", "max", "min", "var", "std", "var_mean", "std_mean", "norm", "prod"}
@@ -260,10 +265,12 @@ class Flow(TorchDispatchMode):
         known: list[_Value],
     ) -> None:
         numbers = [t for t in results if t.is_floating_point() or t.is_complex()]
-        if not numbers:
+        if not numbers or name in MAKING:
             return
         if name in PRODUCTS:
             self._product(name, args, result)
+        elif name == "_grouped_mm" and args[1].dim() == 3 and args[0].dim() == 2:
+            self._experts(args, result)
         elif name == "convolution":
             self._convolution(args, result)
         elif name in NORMS:
@@ -377,7 +384,7 @@ class Flow(TorchDispatchMode):
         moved = [self._replay(func, args, kwargs, {id(value.tensor): track}) for track in value.tracks]
         for index, result in enumerate(results):
             tracks = [labels[index] for labels in moved if labels[index].shape == result.shape]
-            tracks = [track for track in tracks if varying(track)]
+            tracks = [compact(track) for track in tracks if varying(track)]
             if result is value.tensor:  # transposed in place
                 value.tracks = tracks
             else:
@@ -424,7 +431,7 @@ class Flow(TorchDispatchMode):
                     self.atoms.join(found[0], other)
                 tracks.append(found[0].expand(result.shape))
             else:
-                tracks += self._replay(func, (rows, *args[1:]), kwargs, {})
+                tracks += [compact(track) for track in self._replay(func, (rows, *args[1:]), kwargs, {})]
         names = tuple(dict.fromkeys(name for value in known if not value.is_data for name in value.names))
         if not is_data:
             self._keep(result, tracks, self._node("parameter", parameters=names), False)
@@ -537,10 +544,8 @@ class Flow(TorchDispatchMode):
             for track in value.tracks:
                 if over & set(varying(track)):
                     groups = args[6] if "group" in name else 1
-                    if groups > 1:
-                        self._read(value, "mixed", f"a norm over each of {groups} groups of units follows", [track])
-                    else:
-                        self._read(value, "mixed", "a norm over all units follows", [track])
+                    self.atoms.group(distinct(track), groups)
+                    self._read(value, "mixed", "a norm over several units follows", [track])
         node = self._node("norm", self._links(value), names[0], shifts=names[1], statistics=(names[2], names[3]))
         self._keep(result, list(value.tracks), node, value.is_data)
 
@@ -626,6 +631,18 @@ class Flow(TorchDispatchMode):
             node = self._node("sum", [(node, atoms if atoms is not None else torch.empty(0)), *links])
         self._set(result, tracks, node, True)
 
+    def _experts(self, args: Any, result: Tensor) -> None:
+        """Rows times the matrix of their expert: what stands at the same place of all matrices is one unit."""
+        given, weights = self._values.get(id(args[0])), self._values.get(id(args[1]))
+        if weights is None or weights.is_data or given is None:
+            self._lose("_grouped_mm", [value for value in (given, weights) if value is not None], [result])
+            return
+        rows = [track.expand(weights.tensor.shape)[0, 0, :] for track in weights.tracks if varying(track) == (2,)]
+        columns = [track.expand(weights.tensor.shape)[0, :, 0] for track in weights.tracks if varying(track) == (1,)]
+        read = [vector for track in given.tracks if (vector := along(track, 1)) is not None]
+        tracks = [labels_along(row, 1, result.shape) for row in rows]
+        self._multiply(given, weights, read, columns, tracks, rows, result, None)
+
     def _convolution(self, args: Any, result: Tensor) -> None:
         given, weight, bias, transposed, groups = args[0], args[1], args[2], args[6], args[8]
         value, kernel = self._values.get(id(given)), self._values.get(id(weight))
@@ -660,6 +677,8 @@ class Flow(TorchDispatchMode):
             names = shift.names
             for track in shift.tracks if rows else ():
                 self.atoms.join(track, rows[0])  # type: ignore[arg-type]
+        if groups > 1 and not depthwise and rows:
+            self.atoms.group(rows[0], groups)  # type: ignore[arg-type]
         tracks = [labels_along(rows[0], axis, result.shape)] if rows else []  # type: ignore[arg-type]
         written = distinct(rows[0]) if rows else None  # type: ignore[arg-type]
         summed = written if depthwise else distinct(columns[0]) if columns else None  # type: ignore[arg-type]

@@ -65,6 +65,8 @@ class Units:
     """Running variances, likewise; 1 in a new network."""
     others: tuple[Edge, ...] = ()
     """All else that has an index of the same units: of layers before and behind that share them, such as a stream."""
+    groups: int = 1
+    """Number of groups of neighbours within which units may change places; of a grouped convolution or norm."""
     activation: str = ""
     """Name of the activation: that of its base, else of its class."""
 
