@@ -7,11 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from adalin.structure import RESIDUAL, Edge, Units
+from adalin.structure import Edge, Units
 from adalin.structure._flow import tensors_in
-
-SHARED = (RESIDUAL, "what it is given is read elsewhere too")
-"""Reasons that leave all edges known: the units are others' too, and all of these are told."""
 
 
 def tensors_of(model: nn.Module) -> dict[str, Tensor]:
@@ -60,11 +57,11 @@ def permute(model: nn.Module, layer: Units, edges: Sequence[Edge]) -> None:
 
 
 def check_permutations(model: nn.Module, layers: Sequence[Units], run: Callable[[nn.Module], Any]) -> list[str]:
-    """Permutes each layer's units; returns the names of the layers whose edges were said to be known."""
+    """Permutes each layer's units; returns the names of the layers whose units may change places."""
     before = outputs_of(run, model)
     checked = []
     for layer in layers:
-        if (layer.entangled and layer.entangled not in SHARED) or layer.width < 2:
+        if layer.groups == layer.width:
             continue
         state = {name: tensor.clone() for name, tensor in tensors_of(model).items()}
         permute(model, layer, all_edges(layer))

@@ -101,6 +101,10 @@ class _Analysis:
         self.fixed = {}
         for atoms, reason in flow.atoms.fixed:
             self.fixed.update(dict.fromkeys(self.root[atoms].tolist(), reason))
+        ends = [atoms for node in flow.nodes if node.kind in ("lost", "output") for _, atoms in node.inputs]
+        self.stuck = {
+            root for atoms in [*ends, *(a for a, _ in flow.atoms.fixed)] for root in self.root[atoms].tolist()
+        }
         self.groups: dict[int, int] = {}
         for atoms, groups in flow.atoms.grouped:
             for root in self.root[atoms].tolist():
@@ -142,6 +146,7 @@ class _SiteUnits:
         self.index = {root: k for k, root in enumerate(roots)}
         self.roots = torch.tensor(roots)
         self.reason = ""
+        self.ordered = False
         self.region = self._region()
 
     def units(self) -> Units:
@@ -175,6 +180,8 @@ class _SiteUnits:
             self._because("no weights read its outputs")
         if fixed := [e.parameter for e in (*incoming, *outgoing) if e.parameter not in self.analysis.trained]:
             self._because(f"{fixed[0]} is no parameter")
+        if computed := [node.parameters[0] for node in reading if node.computed and node.parameters]:
+            self._because(f"what reads its outputs is computed from {computed[0]}")
         known = {(e.parameter, e.axis) for e in (*incoming, *biases, *gains, *shifts, *alphas, *outgoing)}
         known |= {(e.parameter, e.axis) for e in (*means, *variances)}
         every = {place for root in self.index for place in self.analysis.places.get(root, [])}
@@ -193,9 +200,14 @@ class _SiteUnits:
             tuple(means),
             tuple(variances),
             tuple(others),
-            max(self.analysis.groups.get(root, 1) for root in self.index),
+            self._groups(),
             call.activation,
         )
+
+    def _groups(self) -> int:
+        if self.ordered or len(self.index) < self.width or not self.analysis.stuck.isdisjoint(self.index):
+            return self.width
+        return math.lcm(*(self.analysis.groups.get(root, 1) for root in self.index))
 
     def _because(self, reason: str) -> None:
         self.reason = self.reason or reason
@@ -318,6 +330,7 @@ class _SiteUnits:
             once = [unit for unit in range(self.width) for _ in range(repeat)]
             if rest or units != once * copies:
                 self.reason = f"{name} has them in an order that is not followed"
+                self.ordered = True
                 return edges
             edges.append(Edge(name, axis, start, copies, repeat))
             found = found[len(units) :]

@@ -69,6 +69,8 @@ class Node:
     """Parameters that take part: weights of a product, gains of a norm."""
     shifts: tuple[str, ...] = ()
     """Biases of a product, shifts of a norm."""
+    computed: bool = False
+    """Whether these are computed from parameters by more than factors: a 0 among the ones is none among the others."""
     statistics: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     """Running means and variances of a norm."""
     written: Tensor | None = None
@@ -152,7 +154,7 @@ class Flow(TorchDispatchMode):
             self._paused -= 1
         own = [] if call.module is None else list(call.module.parameters(recurse=False))
         names = tuple(self.names[id(parameter)] for parameter in own if id(parameter) in self.names)
-        labels = before.tracks[0] if len(before.tracks) == 1 else None
+        labels = _of_nearest_product(before)
         links = [] if before.node is None else [(before.node, distinct(track)) for track in before.tracks]
         site = self._node("site", links, names, call=call, given=labels, rank=len(before.shape))
         if not isinstance(result, Tensor):
@@ -313,7 +315,7 @@ class Flow(TorchDispatchMode):
     def _pointwise(self, name: str, operands: Sequence[Tensor], result: Tensor) -> None:
         values = [(t, self._values.get(id(t))) for t in operands]
         values.sort(key=lambda item: item[1] is None or not item[1].is_data)
-        has_data = any(value is not None and value.is_data and value.tracks for _, value in values)
+        has_data = any(value is not None and value.is_data for _, value in values)
         merged: dict[tuple[int, ...], Tensor] = {}
         names: list[str] = []
         links: list[tuple[Node, Tensor]] = []
@@ -343,7 +345,9 @@ class Flow(TorchDispatchMode):
         parameters = tuple(dict.fromkeys(names))
         scales = name in SCALING
         if not is_data:
-            node = self._node("parameter", parameters=parameters)
+            computed = not (scales or name == "_weight_norm_interface")
+            computed = computed or any(value is not None and value.node.computed for _, value in values)
+            node = self._node("parameter", parameters=parameters, computed=computed)
         elif len(nodes) > 1:
             node = self._node("gate" if scales else "sum", links, parameters)
         elif parameters:
@@ -434,7 +438,8 @@ class Flow(TorchDispatchMode):
                 tracks += [compact(track) for track in self._replay(func, (rows, *args[1:]), kwargs, {})]
         names = tuple(dict.fromkeys(name for value in known if not value.is_data for name in value.names))
         if not is_data:
-            self._keep(result, tracks, self._node("parameter", parameters=names), False)
+            computed = any(value.node.computed for value in known)
+            self._keep(result, tracks, self._node("parameter", parameters=names, computed=computed), False)
             return
         links = [link for value in data for link in self._links(value)]
         nodes = {node for node, _ in links}
@@ -546,6 +551,10 @@ class Flow(TorchDispatchMode):
                     groups = args[6] if "group" in name else 1
                     self.atoms.group(distinct(track), groups)
                     self._read(value, "mixed", "a norm over several units follows", [track])
+        if not value.is_data:  # weights that are normalised before they are used
+            every = tuple(dict.fromkeys([*value.names, *(name for own in names for name in own)]))
+            self._keep(result, list(value.tracks), self._node("parameter", parameters=every, computed=True), False)
+            return
         node = self._node("norm", self._links(value), names[0], shifts=names[1], statistics=(names[2], names[3]))
         self._keep(result, list(value.tracks), node, value.is_data)
 
@@ -610,7 +619,7 @@ class Flow(TorchDispatchMode):
                 links += self._links(value)
         if len(weights) == 2:
             names = tuple(dict.fromkeys([*weights[0].names, *weights[1].names]))
-            self._keep(result, tracks, self._node("parameter", parameters=names), False)
+            self._keep(result, tracks, self._node("parameter", parameters=names, computed=True), False)
             return
         if not weights:  # activations times activations, or times numbers of the run
             for value, own in ((one, read), (other, read_right)):
@@ -627,6 +636,7 @@ class Flow(TorchDispatchMode):
         atoms = torch.cat([distinct(track) for track in written]) if written else None
         summed = torch.cat([distinct(track) for track in theirs]) if theirs else None
         node = self._node("product", links_read, weights[0].names, shifts=biases, written=atoms, read=summed)
+        node.computed = weights[0].node.computed
         if links:
             node = self._node("sum", [(node, atoms if atoms is not None else torch.empty(0)), *links])
         self._set(result, tracks, node, True)
@@ -683,7 +693,26 @@ class Flow(TorchDispatchMode):
         written = distinct(rows[0]) if rows else None  # type: ignore[arg-type]
         summed = written if depthwise else distinct(columns[0]) if columns else None  # type: ignore[arg-type]
         node = self._node("product", links, kernel.names, shifts=names, written=written, read=summed)
+        node.computed = kernel.node.computed
         self._keep(result, tracks, node, True)
+
+
+def _of_nearest_product(before: _Before) -> Tensor | None:
+    """The units that an activation is given; where it carries others too, such as positions, those of the last layer."""
+    if len(before.tracks) < 2 or before.node is None:
+        return before.tracks[0] if before.tracks else None
+    written, pending, seen = [], [before.node], {before.node}
+    while pending:
+        node = pending.pop()
+        if node.kind == "product":
+            written += [] if node.written is None else [node.written]
+            continue
+        new = [other for other, _ in node.inputs if other not in seen]
+        seen.update(new)
+        pending += new
+    atoms = torch.cat(written) if written else torch.empty(0, dtype=torch.long)
+    found = [track for track in before.tracks if torch.isin(distinct(track), atoms).any()]
+    return found[0] if len(found) == 1 else None
 
 
 def _split(value: _Value | None, axis: int, is_vector: bool) -> tuple[list[Tensor] | None, list[Tensor]]:

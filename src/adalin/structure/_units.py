@@ -36,7 +36,8 @@ class Units:
 
     Where `entangled` is empty, a unit is replaced by itself: with new `incoming` and an `outgoing` of 0, nothing else
     of the network changes, except through a norm over all units before the activation. All edges together, `others`
-    too, are every place of the unit's index: the network computes the same if all of them are permuted alike.
+    too, are every place of the unit's index: the network computes the same if all of them are permuted alike, within
+    `groups`.
     """
 
     name: str
@@ -66,7 +67,8 @@ class Units:
     others: tuple[Edge, ...] = ()
     """All else that has an index of the same units: of layers before and behind that share them, such as a stream."""
     groups: int = 1
-    """Number of groups of neighbours within which units may change places; of a grouped convolution or norm."""
+    """Number of groups of neighbours within which units may change places, such as those of a grouped convolution; as
+    many as units where none may, since something tells them apart that is no edge: the model's outputs, for one."""
     activation: str = ""
     """Name of the activation: that of its base, else of its class."""
 
