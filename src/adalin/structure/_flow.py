@@ -698,7 +698,7 @@ class Flow(TorchDispatchMode):
 
 
 def _of_nearest_product(before: _Before) -> Tensor | None:
-    """The units that an activation is given; where it carries others too, such as positions, those of the last layer."""
+    """The units that an activation is given: where it carries others, such as positions, those of the last layer."""
     if len(before.tracks) < 2 or before.node is None:
         return before.tracks[0] if before.tracks else None
     written, pending, seen = [], [before.node], {before.node}
