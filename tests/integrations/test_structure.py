@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from unit_edges import check_permutations, check_replacements, randomize
 
 import torchvision_schemas
 from adalin.structure import RESIDUAL, Units, find_units
+from unit_edges import check_permutations, check_replacements, randomize
 
 torchvision_schemas.declare()
 timm = pytest.importorskip("timm", reason="the integrations extra is not installed")
