@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from adalin.engine import Attached, attach
     from adalin.executors import run
     from adalin.monitor import Monitor, examine, probe
     from adalin.nn import (
@@ -28,6 +29,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ActivationEntry",
     "AdaLin",
+    "Attached",
     "CReLU",
     "Conversion",
     "ConvertedSite",
@@ -35,6 +37,7 @@ __all__ = [
     "Interpolation",
     "Monitor",
     "activations",
+    "attach",
     "bases",
     "convert",
     "examine",
@@ -47,6 +50,7 @@ __all__ = [
 
 _ROOMS = {
     "run": "executors",
+    **dict.fromkeys(("attach", "Attached"), "engine"),
     **dict.fromkeys(("convert", "Conversion", "ConvertedSite"), "surgery"),
     **dict.fromkeys(("Monitor", "examine", "probe"), "monitor"),
 }

@@ -8,8 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import adalin
 from adalin.engine import Learner, Learning, ModuleNet, NativeNet, Net
-from adalin.methods import ContinualBackprop, Method
+from adalin.methods import ContinualBackprop, Method, Rules
 from adalin.models import mlp
 from adalin.streams import Task
 from by_hand import Loop
@@ -94,18 +95,38 @@ def by_hand(method: str) -> tuple[list[dict[str, Tensor]], int]:
     return found, loop.replaced
 
 
+def attached(method: str) -> list[dict[str, Tensor]]:
+    """The parameters after every step of a free loop with rules attached to it."""
+    model, parsed = network(method), Method.parse(method)
+    kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
+    momentum = {"momentum": 0.9} if "momentum" in method else {}
+    optimizer = kinds[parsed.optimizer.name](model.parameters(), lr=LR, **momentum)
+    remedies = adalin.attach(model, optimizer, Rules(parsed.rules), seed=SEED)
+    given, found = data(), []
+    for step in range(STEPS):
+        epoch, done = divmod(step, IMAGES // BATCH)
+        rows = order(epoch)[done * BATCH : (done + 1) * BATCH]
+        optimizer.zero_grad()
+        F.cross_entropy(model(given.inputs[rows]), given.labels[rows]).backward()
+        optimizer.step()
+        found.append({name: value.detach().clone() for name, value in model.named_parameters()})
+    assert remedies.steps == STEPS
+    return found
+
+
 def is_native(method: str) -> bool:
     return "kleinredo" not in method and "rmsnorm" not in method
 
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("network", NETWORKS)
-def test_a_learner_does_what_a_loop_by_hand_does_after_every_step(network: str, rule: str) -> None:
+def test_a_learner_and_attached_rules_do_what_a_loop_by_hand_does_after_every_step(network: str, rule: str) -> None:
     method = f"{network}+{rule}"
     expected, replaced = by_hand(method)
     assert replaced > 0 or rule.startswith("l2-init:")
-    for engine in ("module", "native") if is_native(method) else ("module",):
-        for own, wanted in zip(train(learner(method, engine)), expected, strict=True):
+    trained = [train(learner(method, engine)) for engine in ENGINES if engine == "module" or is_native(method)]
+    for found in (*trained, attached(method)):
+        for own, wanted in zip(found, expected, strict=True):
             for name, value in own.items():
                 torch.testing.assert_close(value, wanted[name], rtol=0, atol=1e-10, msg=lambda t, n=name: f"{n}: {t}")
 

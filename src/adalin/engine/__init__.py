@@ -1,5 +1,6 @@
 """How one network learns: engines compute gradients, a learner makes steps of them."""
 
+from adalin.engine._attach import Attached, attach
 from adalin.engine._engine import Engine, choose_engine, make_net
 from adalin.engine._gram import Gram
 from adalin.engine._learner import Learner, Learning
@@ -10,6 +11,7 @@ from adalin.engine._preset import PLAIN, Preset, presets
 
 __all__ = [
     "PLAIN",
+    "Attached",
     "Engine",
     "Gram",
     "Learner",
@@ -20,6 +22,7 @@ __all__ = [
     "Preset",
     "Steps",
     "Update",
+    "attach",
     "choose_engine",
     "make_net",
     "presets",

@@ -9,7 +9,7 @@ from adalin.methods._method import Method, methods, register_method
 from adalin.methods._norm import LayerNorm, Norm, RMSNorm
 from adalin.methods._redo import ReDo
 from adalin.methods._replace import refusal, replace_units, replaceable, uniform
-from adalin.methods._rule import NEEDS, Need, Now, Rule, Rules, overrides
+from adalin.methods._rule import NEEDS, Need, Now, Rule, Rules, check_together, overrides
 from adalin.methods._scratch import Scratch
 from adalin.methods._shrink_perturb import ShrinkPerturb
 
@@ -32,6 +32,7 @@ __all__ = [
     "Rules",
     "Scratch",
     "ShrinkPerturb",
+    "check_together",
     "methods",
     "overrides",
     "refusal",

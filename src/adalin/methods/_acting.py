@@ -20,6 +20,7 @@ class ActingRules:
         seed: seed of what they draw.
         fresh: gives the weights of a new network for (hook, task, step).
         stepping: those that act in steps; by default all that have a period.
+        waiting: those that begin later, by `init`.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class ActingRules:
         fresh: Callable[..., Sequence[Tensor]] | None = None,
         *,
         stepping: Sequence[Rule] | None = None,
+        waiting: Sequence[Rule] = (),
     ) -> None:
         self.rules, self._net, self._seed, self._fresh = tuple(rules), net, seed, fresh
         self.needs = frozenset[str]().union(*(rule.needs for rule in rules))
@@ -37,12 +39,13 @@ class ActingRules:
         periods = [(rule, rule.period) for rule in (rules if stepping is None else stepping)]
         self._periods = [(rule, period) for rule, period in periods if period is not None]
         self._memory: dict[str, State] = {}
-        self.init()
+        self.init([rule for rule in rules if rule not in waiting])
 
     @torch.no_grad()
-    def init(self) -> None:
-        """Forget everything: the network is new."""
-        self._memory = {rule.name: rule.init(self._net) for rule in self.rules}
+    def init(self, rules: Sequence[Rule] | None = None) -> None:
+        """Let some rules, or all, begin with an empty memory: the network is new."""
+        for rule in self.rules if rules is None else rules:
+            self._memory[rule.name] = rule.init(self._net)
 
     @property
     def in_steps(self) -> bool:

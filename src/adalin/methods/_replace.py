@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from adalin.structure import Edge, Network, Units
 
@@ -83,8 +83,11 @@ def replace_units(
                 edge.of(moment, layer.width)[index] = 0
         if restart and (steps := net.memory.get(f"step.{edge.parameter}")) is not None:
             steps.zero_()
-    for edge in layer.gains:
-        _forget_statistics(net.model, edge, layer.width, index)
+    buffers = dict(net.model.named_buffers())
+    for edge in layer.means:
+        edge.of(buffers[edge.parameter], layer.width)[index] = 0
+    for edge in layer.variances:
+        edge.of(buffers[edge.parameter], layer.width)[index] = 1
 
 
 def moments_of(net: Network, parameter: str) -> Iterator[Tensor]:
@@ -142,12 +145,3 @@ def _first_values(net: Network, layer: Units, generator: torch.Generator) -> Dra
         return value[: len(units)].to(units)
 
     return draw
-
-
-def _forget_statistics(model: nn.Module, edge: Edge, width: int, index: Tensor) -> None:
-    """Of a batch norm's units: mean 0 and variance 1."""
-    norm = model.get_submodule(edge.parameter.rpartition(".")[0])
-    for name, value in (("running_mean", 0.0), ("running_var", 1.0)):
-        buffer = getattr(norm, name, None)
-        if isinstance(buffer, Tensor):
-            edge.of(buffer, width)[index] = value

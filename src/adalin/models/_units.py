@@ -34,6 +34,8 @@ class _Layer:
     shifts: list[Edge] = field(default_factory=list)
     alphas: list[Edge] = field(default_factory=list)
     outgoing: list[Edge] = field(default_factory=list)
+    means: list[Edge] = field(default_factory=list)
+    variances: list[Edge] = field(default_factory=list)
     name: str = ""
     copies: int = 1
     entangled: str = ""
@@ -44,12 +46,25 @@ class _Layer:
             mine.extend(theirs)
         for mine, theirs in ((self.gains, other.gains), (self.shifts, other.shifts)):
             mine.extend(theirs)
+        for mine, theirs in ((self.means, other.means), (self.variances, other.variances)):
+            mine.extend(theirs)
 
     def freeze(self) -> Units:
         edges = (self.incoming, self.biases, self.gains, self.shifts, self.alphas, self.outgoing)
         incoming, biases, gains, shifts, alphas, outgoing = map(tuple, edges)
         return Units(
-            self.name, self.width, self.axis, incoming, biases, gains, shifts, alphas, outgoing, self.entangled
+            self.name,
+            self.width,
+            self.axis,
+            incoming,
+            biases,
+            gains,
+            shifts,
+            alphas,
+            outgoing,
+            self.entangled,
+            means=tuple(self.means),
+            variances=tuple(self.variances),
         )
 
 
@@ -77,6 +92,9 @@ class _LayerWalk:
             layer.gains.append(Edge(f"{name}weight"))
             if getattr(module, "bias", None) is not None:
                 layer.shifts.append(Edge(f"{name}bias"))
+            if isinstance(module, nn.BatchNorm2d):
+                layer.means.append(Edge(f"{name}running_mean"))
+                layer.variances.append(Edge(f"{name}running_var"))
             return layer
         self._activation(module, name, layer)
         return layer
