@@ -62,12 +62,15 @@ def test_two_workers_give_the_rows_of_one(adalin):
     assert rows_of(Path("one")) == rows_of(Path("two"))
 
 
-def test_demo_trains_four_networks_and_draws_a_picture(adalin):
-    code, out, err = adalin("demo", "--tasks", "1", "--epochs", "1", "--seeds", "3", "--workers", "1")
+def test_demo_ends_with_a_verdict_a_picture_and_the_next_command(adalin):
+    code, out, err = adalin("demo", "--tasks", "3", "--epochs", "1", "--seeds", "3", "--images", "64")
     assert (code, err) == (0, "")
-    for method in ("baseline", "adalin", "tanh", "adalin-tanh"):
-        assert re.search(rf"^task +1 +{method}, seed 3 ", out, re.MULTILINE)
-    assert "picture: runs/demo/demo.png" in out
+    assert re.search(r"^seed 3, task  1: accuracy 0\.\d\d, dead units \d+%$", out, re.MULTILINE)
+    assert "200 alphas added" in out
+    verdict, picture, following = out.splitlines()[-3:]
+    assert re.match(r"Verdict: [01] of 1 networks had lost plasticity after task 2\. In the last task", verdict)
+    assert picture == "picture: runs/demo/demo.png"
+    assert following.startswith("Try next: adalin run random-label-mnist --methods baseline adalin crelu")
     assert Path("runs/demo/demo.png").read_bytes().startswith(b"\x89PNG")
 
 

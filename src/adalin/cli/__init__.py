@@ -13,9 +13,10 @@ except ImportError as missing:
     sys.exit(f"adalin: the command line needs {missing.name}: pip install 'adalin[lab]'")
 
 from adalin.cli._data import DataCommand
+from adalin.cli._demo import DemoCommand
 from adalin.cli._look import ExportCommand, ImportCommand, ListCommand, ReportCommand, ShowCommand
 from adalin.cli._parse import parse
-from adalin.cli._run import DemoCommand, PlanCommand, RunCommand
+from adalin.cli._run import PlanCommand, RunCommand
 from adalin.cli._shared import Output, complain, discard_output
 from adalin.cli._studies import ReproduceCommand, SweepCommand
 from adalin.cli._watch import StatusCommand, WatchCommand

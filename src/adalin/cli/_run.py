@@ -1,8 +1,7 @@
-"""demo, run, plan."""
+"""run, plan."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional
@@ -14,8 +13,6 @@ from adalin.cli._training import Machine, Training
 
 if TYPE_CHECKING:
     from adalin.runs import Comparison
-
-DEMO_METHODS = ("baseline", "adalin", "tanh", "adalin-tanh")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,40 +93,6 @@ def describe_engines(engines: Mapping[str, str], console: Output) -> None:
         methods = [method for method, own in engines.items() if own == engine]
         which = "" if len(methods) == len(engines) else f" for {', '.join(methods)}"
         console.print(f"engine: {engine}{which}", soft_wrap=True)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DemoCommand(WithPicture):
-    """ReLU and Tanh lose plasticity on random-label MNIST, with AdaLin they do not. Bundled digits, minutes."""
-
-    tasks: int = 10
-    """Number of tasks."""
-    epochs: int = 200
-    """Epochs per task."""
-    images: int = 800
-    """Images per task; the benchmark has 1,200, which take half as long again."""
-    seeds: tuple[int, ...] = (3, 4, 5)
-    """Seeds, with one run for each method and seed."""
-    out: Path = Path("runs/demo")
-    """Folder of the runs."""
-    workers: int | None = None
-    """Processes, each with one thread; by default one per core."""
-
-    def __call__(self, console: Output) -> int:
-        from adalin.data import BUNDLED
-
-        run = RunCommand(
-            benchmark="random-label-mnist",
-            methods=DEMO_METHODS,
-            seeds=self.seeds,
-            settings=StreamOptions(tasks=self.tasks, epochs=self.epochs, images=self.images),
-            data=Path(BUNDLED),
-            workers=self.workers,
-            out=self.out,
-            picture=self.picture or self.out / "demo.png",
-        )
-        console.print(f"In every task {self.images:,} digits get new random labels. By chance the accuracy is 0.10.")
-        return run(console)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, REPORT_SEEDS, S
 from adalin.studies._publish import MARKS, VERDICTS, publish, save_picture, write_markdown
 from adalin.studies._recipes import BUDGETS, Recipe, StreamPart, get_recipe, recipes
 from adalin.studies._search import Point, Search
+from adalin.studies._story import Course, Story, draw_story, tell_story
 from adalin.studies._sweep import Choice, GridPoint, choose, report_runs, sweep_runs, sweep_table
 
 __all__ = [
@@ -19,14 +20,17 @@ __all__ = [
     "VERDICTS",
     "Choice",
     "Claim",
+    "Course",
     "GridPoint",
     "Point",
     "Recipe",
     "Search",
+    "Story",
     "StreamPart",
     "choose",
     "compare",
     "compare_all",
+    "draw_story",
     "get_recipe",
     "hyper_parameters",
     "judge_claims",
@@ -36,5 +40,6 @@ __all__ = [
     "save_picture",
     "sweep_runs",
     "sweep_table",
+    "tell_story",
     "write_markdown",
 ]
