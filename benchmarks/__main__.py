@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from adalin import native
+from adalin.runs import made_with
 from benchmarks._tables import PAGES, page_with
 
 BENCHMARKS = ("activations", "imports", "training", "around", "sac")
@@ -33,9 +34,12 @@ def main() -> None:
             results.append(dataclasses.asdict(result))
         recorded[name] = {"machine": _machine(before), "results": results}
         LATEST.write_text(json.dumps(recorded, indent=2) + "\n")
-    for page in PAGES:
-        page.write_text(page_with(page.read_text(), recorded))
-    print(f"\nwritten to {LATEST.parent.name}/{LATEST.name}, README.md and docs/benchmarks.md")
+    for page, table in PAGES.items():
+        page.write_text(page_with(page.read_text(), table(recorded)))
+    results = [own for name in chosen for own in recorded[name]["results"] if own["ok"] is not None]
+    missed = [f"  missed: {own['name']} ({own['unit']})" for own in results if not own["ok"]]
+    print("\n".join([f"\n{len(results) - len(missed)} of {len(results)} bars met", *missed]))
+    print(f"written to {LATEST.parent.name}/{LATEST.name}, README.md and docs/speed.md")
 
 
 def _machine(load_before: float) -> dict[str, Any]:
@@ -46,6 +50,7 @@ def _machine(load_before: float) -> dict[str, Any]:
         "kernels": native.isa() or "none",
         "torch_capability": torch.backends.cpu.get_cpu_capability(),
         "torch": torch.__version__,
+        "commit": made_with(threads=1)["commit"],
         "python": platform.python_version(),
         "load_before": round(load_before, 2),
         "load_after": round(os.getloadavg()[0], 2),

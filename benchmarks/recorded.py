@@ -2,7 +2,7 @@
 
 One seed of each method, with the recorded settings and fewer tasks. The first tasks of a run do not depend on how many
 follow, so their mean should be the recorded mean within the noise between seeds. Runs go on where an earlier call
-stopped. The table goes to docs/reproduction.md.
+stopped. The table goes to docs/repeated.md.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from adalin.report import read_results
 from adalin.runs import Result
 from benchmarks._tables import ROOT
 
-PAGE = ROOT / "docs" / "reproduction.md"
+PAGE = ROOT / "docs" / "repeated.md"
 START, END = "<!-- repeated: python -m benchmarks.recorded -->\n", "<!-- /repeated -->\n"
 TASKS = {
     "permuted-mnist": 40,
