@@ -37,8 +37,7 @@ def test_weights_used_twice_have_alphas_used_twice() -> None:
     conversion = convert(original, inplace=False, init=0.0)
     assert [(site.name, site.width) for site in conversion.sites] == [("relu", 4), ("block.1", 4)]
     assert_same(original, conversion.model, vectors())
-    with pytest.raises(TypeError, match="unexpected keyword argument 'flag'"):
-        conversion.model(vectors(), flag=True)
+    assert_same(original, conversion.model, vectors(), flag=True)
 
 
 def test_weights_without_layers_count_as_weights_and_leave_the_width_to_the_first_forward() -> None:
@@ -129,7 +128,7 @@ def test_an_activation_inside_a_layers_subclass_has_the_width_of_its_input() -> 
     assert_same(original, conversion.model, torch.randn(4, 3))
 
 
-def test_the_width_behind_a_block_that_cannot_be_traced_is_left_to_the_first_forward() -> None:
+def test_the_width_behind_a_block_that_decides_by_values_is_that_of_its_last_layer() -> None:
     class Reversed(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -140,9 +139,8 @@ def test_the_width_behind_a_block_that_cannot_be_traced_is_left_to_the_first_for
 
     original = nn.Sequential(Reversed(), nn.ReLU(), nn.Linear(5, 2))
     conversion = convert(original, inplace=False, init=0.0)
-    assert [(site.width, site.dim) for site in conversion.sites] == [(None, -1)]
+    assert [(site.width, site.dim) for site in conversion.sites] == [(5, -1)]
     assert_same(original, conversion.model, vectors())
-    assert conversion.model[1].alpha.shape == (5,)
 
 
 class Rearranged(nn.Module):
@@ -227,3 +225,37 @@ def test_axes_that_are_moved_by_name_are_followed(move) -> None:
 
     (site,) = convert(Moved()).sites
     assert (site.width, site.dim) == (6, -2)
+
+
+def test_an_axis_that_nobody_can_tell_is_asked_for() -> None:
+    class Last(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.out = nn.Conv2d(3, 5, 3), nn.Linear(5, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.out(F.relu(torch.einsum("bchw->bhwc", self.conv(x))))
+
+    with pytest.raises(ValueError, match="cannot tell the axis of the neurons at relu, behind einsum: give it with dim="):
+        convert(Last())
+    original = Last()
+    conversion = convert(original, inplace=False, init=0.0, dim={"relu": -1})
+    assert_same(original, conversion.model, images())
+    assert conversion.model.relu.alpha.numel() == 5
+
+
+def test_heads_that_are_split_off_and_moved_keep_their_features_last() -> None:
+    class Heads(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.q, self.out = nn.Linear(16, 32), nn.Linear(32, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            b, n, _ = x.shape
+            q = F.elu(self.q(x).view(b, n, 4, 8).transpose(1, 2)) + 1
+            return self.out(q.transpose(1, 2).reshape(b, n, 32))
+
+    model = convert(Heads()).model
+    for length in (5, 6):
+        model(torch.randn(2, length, 16))
+    assert (model.elu.dim, model.elu.alpha.numel()) == (-1, 8)

@@ -1,7 +1,5 @@
 """What is converted and what is left alone."""
 
-import math
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -9,18 +7,6 @@ from torch import Tensor, nn
 
 from adalin import Conversion, CReLU, convert, make_activation
 from convert_models import ResNet, SqueezeExcite, assert_same, images, mlp, vectors
-
-
-def test_the_parts_of_a_hand_written_activation_are_left_alone() -> None:
-    class NewGELU(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))))
-
-    model = nn.Sequential(nn.Linear(4, 5), NewGELU(), nn.Linear(5, 5), nn.ReLU(), nn.Linear(5, 2))
-    conversion = convert(model)
-    assert [site.name for site in conversion.sites] == ["3"]
-    assert conversion.skipped[0][0] == "1.tanh"
-    assert "part of a formula" in conversion.skipped[0][1]
 
 
 def test_gates_are_left_alone_unless_named() -> None:

@@ -11,15 +11,16 @@ a model runs.
 `Structure` and what is with it read the model's code instead, without an example.
 """
 
-from adalin.structure._activations import LEFT_ALONE, Nonlinearity, activation_of, function_names, mentions
+from adalin.structure._activations import LEFT_ALONE, Nonlinearity, activation_of
 from adalin.structure._axis import Axis, axis_of
 from adalin.structure._calls import ActivationCall, watch_activations
 from adalin.structure._find import RESIDUAL, find_units
-from adalin.structure._hidden import is_hidden
+from adalin.structure._hidden import is_formula, why_not_hidden
 from adalin.structure._inplace import escapes, is_aliased, later_users
 from adalin.structure._network import Network, Part
-from adalin.structure._owners import TRANSFORMER_LAYERS, Owner, Site, Structure
-from adalin.structure._trace import UntraceableError, Variant, parameters_of, trace
+from adalin.structure._owners import TRANSFORMER_LAYERS, Owner, Site, Stays, Structure, is_transformer_layer
+from adalin.structure._source import Call, Source, made_call, parse
+from adalin.structure._trace import UntraceableError, Variant
 from adalin.structure._undisturbed import undisturbed
 from adalin.structure._units import Edge, Units
 
@@ -29,12 +30,15 @@ __all__ = [
     "TRANSFORMER_LAYERS",
     "ActivationCall",
     "Axis",
+    "Call",
     "Edge",
     "Network",
     "Nonlinearity",
     "Owner",
     "Part",
     "Site",
+    "Source",
+    "Stays",
     "Structure",
     "Units",
     "UntraceableError",
@@ -43,13 +47,13 @@ __all__ = [
     "axis_of",
     "escapes",
     "find_units",
-    "function_names",
     "is_aliased",
-    "is_hidden",
+    "is_formula",
+    "is_transformer_layer",
     "later_users",
-    "mentions",
-    "parameters_of",
-    "trace",
+    "made_call",
+    "parse",
     "undisturbed",
     "watch_activations",
+    "why_not_hidden",
 ]

@@ -4,7 +4,7 @@ Axes are counted from the end, so that they hold with and without a batch axis.
 """
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import EllipsisType
 from typing import Any
 
@@ -16,7 +16,7 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from adalin.nn import FUNCTIONS
-from adalin.structure._owners import TRANSFORMER_LAYERS, Owner, Site, Structure
+from adalin.structure._owners import Owner, Site, Structure, is_transformer_layer
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class Axis:
     """Number of neurons."""
     module: nn.Module | None = None
     """Layer that says so."""
+    doubt: str = field(default="", compare=False)
+    """Operation behind which nobody can tell; the first forward would guess."""
 
 
 KEEPING_FILES = {
@@ -50,6 +52,9 @@ FUNCTIONAL_LAYERS = {F.linear: -1, torch.matmul: -1, operator.matmul: -1}
 FUNCTIONAL_LAYERS |= {getattr(space, f"conv{n}d"): -1 - n for space in (F, torch) for n in (1, 2, 3)}
 RESIZING = {"chunk", "split", torch.chunk, torch.split, torch.cat, torch.concat, torch.concatenate}
 """What keeps the axis, but not the number of neurons."""
+FLATTENING = {"flatten"}
+REDUCING = {"mean", "sum", "amax", "amin", "max", "min", "squeeze", "logsumexp", "getitem", "select", "size", "getattr"}
+"""What leaves no more than two axes as a rule, of which the first forward takes the right one."""
 PERMUTING = {"permute", torch.permute}
 SWAPPING = {"transpose", "swapaxes", "swapdims", torch.transpose, torch.swapaxes, torch.swapdims}
 NORMS = (_BatchNorm, _InstanceNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
@@ -58,13 +63,27 @@ NORMS = (_BatchNorm, _InstanceNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 
 def axis_of(structure: Structure, site: Site) -> Axis:
     """The axis at a site, by walking back through the graphs to the nearest layer that knows."""
-    if type(site.owner.module) in TRANSFORMER_LAYERS:
+    if is_transformer_layer(site.owner.module):
         return _layer_axis(site.owner.module.get_submodule("linear1")) or Axis()
     if not site.nodes:
-        return Axis()
+        return _of_weights_around(structure, site)
     walk = _Walk(structure)
     found = {walk.back(site.owner, node.all_input_nodes[0]) or Axis() for node in site.nodes}
-    return found.pop() if len(found) == 1 else Axis()
+    if len(found) == 1:
+        return found.pop()
+    dims = {axis.dim for axis in found if axis.dim is not None}
+    return Axis(dims.pop()) if len(dims) == 1 else Axis()
+
+
+def _of_weights_around(structure: Structure, site: Site) -> Axis:
+    """Where nothing could be traced: what all layers of the nearest module with weights have in common."""
+    path = site.owner.path
+    while True:
+        home = structure.model.get_submodule(path)
+        dims = {axis.dim for module in home.modules() if (axis := _layer_axis(module)) is not None}
+        if dims or not path:
+            return Axis(dims.pop()) if len(dims) == 1 else Axis()
+        path = path.rpartition(".")[0]
 
 
 def _layer_axis(module: nn.Module) -> Axis | None:
@@ -118,7 +137,21 @@ def _is_slice(node: fx.Node) -> bool:
     return isinstance(index, int | str) or all(isinstance(item, slice | EllipsisType) for item in indices)
 
 
-def _moved(node: fx.Node, axis: Axis | None) -> Axis | None:
+def _rank(node: fx.Node | None) -> int:
+    """How many axes a value has, where the code gives them all, as in `view(b, n, 4, 8)`; otherwise 0."""
+    while node is not None and node.op in ("call_method", "call_function"):
+        name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+        if name in ("view", "reshape"):
+            given = node.args[1:]
+            shape = given[0] if len(given) == 1 and isinstance(given[0], list | tuple) else given
+            return len(shape) if all(isinstance(size, int | fx.Node) for size in shape) else 0
+        if not (_keeps_axis(node.target) or node.target in PERMUTING | SWAPPING) or not node.all_input_nodes:
+            return 0
+        node = node.all_input_nodes[0]
+    return 0
+
+
+def _moved(node: fx.Node, axis: Axis | None, known: int) -> Axis | None:
     """Where a transpose or permute takes the axis."""
     dims: Any = (*node.args[1:], *(value for name, value in node.kwargs.items() if name != "input"))
     if len(dims) == 1 and isinstance(dims[0], list | tuple):
@@ -129,7 +162,7 @@ def _moved(node: fx.Node, axis: Axis | None) -> Axis | None:
         rank = len(dims)
         order = [dim % rank for dim in dims]
     else:  # at least batch, sequence and features, or batch, channels and what a convolution is over
-        rank = max(3, 1 - axis.dim, *(dim + 1 if dim >= 0 else -dim for dim in dims))
+        rank = max(known or 3, 1 - axis.dim, *(dim + 1 if dim >= 0 else -dim for dim in dims))
         order = list(range(rank))
         order[dims[0]], order[dims[1]] = order[dims[1]], order[dims[0]]
     return Axis(order.index(axis.dim % rank) - rank, axis.width, axis.module)
@@ -161,18 +194,31 @@ class _Walk:
         if node.target in FUNCTIONAL_LAYERS:
             return Axis(FUNCTIONAL_LAYERS[node.target])  # as many neurons as there turn out to be
         if node.target in PERMUTING | SWAPPING:
-            return _moved(node, self.back(owner, before))
+            axis = self.back(owner, before)
+            return _moved(node, axis, _rank(before)) or (axis and Axis(None, None, axis.module))
         resized = node.target in RESIZING or _is_slice(node)
         if not resized and not _keeps_axis(node.target):
-            return None
+            return self._behind(owner, node)
         found = [axis for n in node.all_input_nodes if (axis := self.back(owner, n)) is not None]
         if len({axis.dim for axis in found}) != 1:
             return None
         resized = resized or len({axis.width for axis in found}) > 1  # one is broadcast along the other
         return Axis(found[0].dim, None, found[0].module) if resized else _resized(node.target, found[0])
 
+    def _behind(self, owner: Owner, node: fx.Node) -> Axis | None:
+        """Behind an operation of another shape: features stay last; where channels are, nobody can tell."""
+        name = str(node.target if isinstance(node.target, str) else getattr(node.target, "__name__", node.target))
+        axis = next((axis for n in node.all_input_nodes if (axis := self.back(owner, n)) is not None), None)
+        if axis is None or axis.dim is None:
+            return axis
+        if axis.dim == -1 or name in FLATTENING:
+            return Axis(-1 if name != "unsqueeze" else None, None, axis.module)
+        return Axis(None, None, axis.module, name if name not in REDUCING else "")
+
     def _given(self, owner: Owner, placeholder: fx.Node) -> Axis | None:
         """What the owner's callers pass for one of its arguments."""
+        if placeholder.meta.get("method", "forward") != "forward":
+            return None
         position = [n.target for n in placeholder.graph.find_nodes(op="placeholder")].index(placeholder.target)
         found = set()
         for caller, node in self.structure.callers.get(owner.module, []):

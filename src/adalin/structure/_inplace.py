@@ -34,7 +34,9 @@ def later_users(value: fx.Node, node: fx.Node) -> list[fx.Node]:
 
 
 def is_aliased(site: Site) -> bool:
-    """Whether the input of an in-place activation is used again in the same graph."""
+    """Whether the input of an in-place activation is used again in the same graph, or may be."""
+    if site.activation.inplace and site.path and not site.nodes:
+        return True
     return site.activation.inplace and any(later_users(node.all_input_nodes[0], node) for node in site.nodes)
 
 
@@ -43,7 +45,7 @@ def escapes(structure: Structure, site: Site) -> bool:
     if not site.activation.inplace:
         return False
     if not site.nodes:
-        return True
+        return not site.path  # what its own code calls can write back
     memory = _Memory(structure)
     return any(memory.is_seen_elsewhere(site.owner, node.all_input_nodes[0], node, set()) for node in site.nodes)
 
@@ -63,6 +65,8 @@ class _Memory:
         placeholders = [alias for alias in aliases if alias.op == "placeholder" and alias not in seen]
         if not placeholders or owner.module is self.structure.model:
             return False
+        if any(placeholder.meta.get("method", "forward") != "forward" for placeholder in placeholders):
+            return True
         callers = self.structure.callers.get(owner.module, [])
         return not callers or any(
             later_users(argument, call) or self.is_seen_elsewhere(caller, argument, call, seen | {placeholder})

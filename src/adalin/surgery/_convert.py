@@ -1,8 +1,8 @@
 """convert(model): AdaLin in place of a model's activations."""
 
-import copy
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
@@ -11,23 +11,11 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from adalin.nn import AdaLin, Gate, Init, as_gate, check_init
-from adalin.structure import (
-    LEFT_ALONE,
-    TRANSFORMER_LAYERS,
-    Axis,
-    Site,
-    Structure,
-    activation_of,
-    axis_of,
-    escapes,
-    function_names,
-    is_aliased,
-    is_hidden,
-    mentions,
-)
-from adalin.surgery._install import install, redirect
+from adalin.structure import LEFT_ALONE, Axis, Site, Structure, activation_of, axis_of, escapes, is_formula, why_not_hidden
+from adalin.surgery._replace import copied, replace, restored_on_failure, split_shared_activations
 from adalin.surgery._report import Conversion, ConvertedSite
 
+WRAPPERS = {"DistributedDataParallel", "FullyShardedDataParallel"}
 Patterns = str | Iterable[str] | None
 
 
@@ -40,6 +28,7 @@ def convert(
     init: Init | None = None,
     only: Patterns = None,
     skip: Patterns = None,
+    dim: Mapping[str, int] | None = None,
 ) -> Conversion:
     """Put AdaLin in place of a model's hidden activations, whether they are modules or function calls.
 
@@ -77,29 +66,40 @@ def convert(
     gate = as_gate(gate)
     if granularity not in ("neuron", "layer", "network"):
         raise ValueError(f"granularity must be 'neuron', 'layer' or 'network', not {granularity!r}")
-    if not inplace:
-        model = copy.deepcopy(model)
-    parameters = sum(p.numel() for p in model.parameters() if not is_lazy(p))
-    _split_shared_activations(model)
-    structure = Structure(model)
-    if only is not None and not (only := _as_list(only)):
+    if only is not None and not _as_list(only):
         raise ValueError("only= names nothing: leave it out to convert all hidden activations")
-    only, skip = only or [], _as_list(skip)
-    _check_patterns(structure, [*only, *skip])
-    _refuse_untraceable(structure, only, skip)
-    reasons = {site: _reason(structure, site, only, skip) for site in structure.sites}
-    skipped = tuple((site.name, reason) for site, reason in reasons.items() if reason is not None)
-    chosen = {site: axis_of(structure, site) for site, reason in reasons.items() if reason is None}
-    if not chosen and not any(isinstance(module, AdaLin) for module in model.modules()):
+    if not inplace:
+        model = copied(model)
+    chosen = Choice(_as_list(only), _as_list(skip), dict(dim or {}))
+    with restored_on_failure(model):
+        return _convert(model, chosen, granularity, gate, init)
+
+
+def _convert(model: nn.Module, choice: "Choice", granularity: str, gate: Gate, init: Init | None) -> Conversion:
+    parameters = sum(p.numel() for p in model.parameters() if not is_lazy(p))
+    copies = split_shared_activations(model)
+    structure = Structure(model, copies)
+    choice.check(structure)
+    _refuse_unreadable(structure, choice)
+    reasons = {site: choice.reason(structure, site) for site in structure.sites}
+    for site in structure.sites:  # one layer for both: both are converted, or none
+        if site.twin is not None:
+            reasons[site] = reasons[site.twin] = reasons[site.twin] or reasons[site]
+    skipped = list(dict.fromkeys((site.name, reason) for site, reason in reasons.items() if reason is not None))
+    skipped += [(stays.name, stays.reason) for stays in structure.stays]
+    axes = {site: _axis(structure, site, choice) for site, reason in reasons.items() if reason is None}
+    if not axes and not any(isinstance(module, AdaLin) for module in model.modules()):
         why = "; ".join(f"{name} is left alone ({reason})" for name, reason in skipped[:3])
-        why += '; only="*" converts such too' if skipped and not only else ""
+        why += '; only="*" converts such too' if any(reasons.values()) and not choice.only else ""
         raise ValueError(
             f"nothing to convert in {type(model).__name__}: {why or 'it calls no activation AdaLin knows'}"
         )
-
     layers: dict[Site, AdaLin] = {}
     shared: nn.Parameter | None = None
-    for site, axis in chosen.items():
+    for site, axis in axes.items():
+        if site.twin is not None and site.twin in layers:
+            layers[site] = layers[site.twin]
+            continue
         like = _parameter(axis.module, site.owner.module, model)
         layers[site] = AdaLin(
             site.activation.base,
@@ -113,53 +113,14 @@ def convert(
         ).train(site.owner.module.training)
         if granularity == "network":
             shared = layers[site].alpha
-    _replace(structure, layers)
-    for site in layers:
-        if not site.nodes and mentions(site.owner.module, site.attribute) > 1:
-            where = f"several places of a forward that cannot be traced ({site.owner.failure})"
-            warnings.warn(f"{site.name} stands in {where}: they share one AdaLin", stacklevel=2)
-    sites = tuple(_converted(site, layers[site], axis) for site, axis in chosen.items())
+    replace(structure, layers, copies)
+    notes = [f"{site.name} stands in a loop: all rounds share its alphas" for site in layers if site.looping]
+    for note in notes:
+        warnings.warn(note, stacklevel=4)
+    sites = tuple(_converted(site, layers[site], axis) for site, axis in axes.items() if site.twin is None)
     alphas = {layer.alpha for layer in layers.values()}
     added = sum(alpha.numel() for alpha in alphas if not is_lazy(alpha))
-    return Conversion(model, sites, skipped, added, parameters)
-
-
-def _replace(structure: Structure, layers: dict[Site, AdaLin]) -> None:
-    """Put the layers into the model, and new forwards where the code itself has to change."""
-    changed = {site.original for site in layers}
-    rewritten = []
-    for site in structure.sites:
-        if site.nodes and ((site.repeated and site.original in changed) or (site in layers and _needs_code(site))):
-            redirect(site)
-            rewritten.append(site.owner)
-        parent, _, name = site.attribute.rpartition(".")
-        home = site.owner.module.get_submodule(parent)
-        if site in layers:
-            setattr(home, name, layers[site])
-            if type(home) in TRANSFORMER_LAYERS:
-                home.activation_relu_or_gelu = 0  # type: ignore[assignment]  # or inference would bypass the layer
-        elif site.repeated and site.original in changed:
-            setattr(home, name, site.original)  # this site keeps it; another's AdaLin may have taken its place
-    for owner in dict.fromkeys(rewritten):
-        install(owner)
-    for module in structure.model.modules():
-        if isinstance(module, nn.TransformerEncoder):  # nested tensors are for fused layers only
-            module.use_nested_tensor &= all(getattr(layer, "activation_relu_or_gelu", 0) for layer in module.layers)
-
-
-def _split_shared_activations(model: nn.Module) -> None:
-    """An activation object that stands in several places becomes one object per place."""
-    seen: set[nn.Module] = set()
-    for parent in list(model.modules()):
-        for name, child in parent._modules.items():
-            if child is not None and child in seen and activation_of(child) is not None:
-                parent._modules[name] = child = copy.deepcopy(child)  # with hooks of its own
-            if child is not None:
-                seen.add(child)
-
-
-def _needs_code(site: Site) -> bool:
-    return site.original is None or is_aliased(site)
+    return Conversion(model, sites, tuple(skipped), added, parameters)
 
 
 def _refuse(model: nn.Module) -> None:
@@ -168,12 +129,15 @@ def _refuse(model: nn.Module) -> None:
     name = type(model).__name__
     if (path := _path_into_itself(model)) is not None:
         raise ValueError(f"{name} cannot be converted: its module {path!r} contains itself")
-    if any(hasattr(module, "_orig_mod") or module._compiled_call_impl for module in model.modules()):
+    if any("_orig_mod" in module._modules or vars(module).get("_compiled_call_impl") for module in model.modules()):
         raise ValueError(f"{name} is compiled: convert the model before torch.compile")
     if isinstance(model, torch.jit.ScriptModule):
         raise ValueError(f"{name} is a ScriptModule, whose code is fixed: convert the model before torch.jit")
-    if isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
-        raise ValueError(f"{name} wraps the model: convert the model before wrapping it")
+    for module in model.modules():
+        if isinstance(module, nn.DataParallel) or type(module).__name__ in WRAPPERS:
+            raise ValueError(f"{type(module).__name__} wraps the model: convert the model before wrapping it")
+    if any(type(parameter).__name__ == "DTensor" for parameter in model.parameters()):
+        raise ValueError(f"{name} is sharded: convert the model before fully_shard")
     if (activation := activation_of(model)) is not None:
         raise ValueError(f"{name} is itself an activation: use AdaLin({activation.name!r}) in its place")
 
@@ -196,51 +160,61 @@ def _path_into_itself(model: nn.Module) -> str | None:
     return search(model, (), frozenset())
 
 
-def _refuse_untraceable(structure: Structure, only: list[str], skip: list[str]) -> None:
-    for owner in structure.owners:
-        named = (not only or _matches(owner.path, only)) and not _matches(owner.path, skip)
-        if owner.variants or not named or type(owner.module) in TRANSFORMER_LAYERS:
-            continue
-        if functions := function_names(owner.module):
+def _refuse_unreadable(structure: Structure, choice: "Choice") -> None:
+    """Functions that are certainly called, in code that cannot be changed."""
+    for site in structure.sites:
+        if site.unreachable and choice.reason(structure, site) is None:
             raise ValueError(
-                f"cannot convert the calls of {', '.join(functions)} in the forward of {owner}, "
-                f"because {owner.failure}: leave it out with skip={owner.path!r}, or use AdaLin layers in its code"
+                f"cannot convert the call of {site.activation.name} in the code of {site.owner}, because "
+                f"{site.unreachable}: leave it out with skip={site.name!r}, or use an AdaLin layer in its code"
             )
 
 
-def _check_patterns(structure: Structure, patterns: list[str]) -> None:
-    names = [site.name for site in structure.sites]
-    converted = [name for name, module in structure.model.named_modules() if isinstance(module, AdaLin)]
-    known = [*names, *converted, *(owner.path for owner in structure.owners)]
-    for pattern in patterns:
-        if not any(_matches(name, [pattern]) for name in known):
-            shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-            raise ValueError(f"no activation matches {pattern!r}; there are: {shown or 'none'}")
+@dataclass(frozen=True)
+class Choice:
+    """What to convert and what not."""
+
+    only: list[str]
+    skip: list[str]
+    dim: dict[str, int]
+
+    def check(self, structure: Structure) -> None:
+        """Raise unless every pattern stands for something."""
+        names = [site.name for site in structure.sites]
+        stays = [one.name for one in structure.stays]
+        converted = [name for name, module in structure.model.named_modules() if isinstance(module, AdaLin)]
+        known = [*names, *stays, *converted, *(owner.path for owner in structure.owners)]
+        for pattern in [*self.only, *self.skip, *self.dim]:
+            if not any(_matches(name, [pattern]) for name in known):
+                shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+                raise ValueError(f"no activation matches {pattern!r}; there are: {shown or 'none'}")
+
+    def reason(self, structure: Structure, site: Site) -> str | None:
+        """Why a site is left alone; None if it is to be converted."""
+        if _matches(site.name, self.skip):
+            return "named by skip="
+        if self.only and not _matches(site.name, self.only):
+            return "not named by only="
+        if escapes(structure, site):
+            return "works in place on a tensor that others may read: set inplace=False first"
+        if any(fnmatchcase(site.name, pattern) for pattern in self.only):
+            return None
+        if site.activation.name in LEFT_ALONE:
+            return LEFT_ALONE[site.activation.name]
+        return "part of a formula" if is_formula(site) else why_not_hidden(structure, site)
 
 
-def _reason(structure: Structure, site: Site, only: list[str], skip: list[str]) -> str | None:
-    """Why a site is left alone; None if it is to be converted."""
-    if _matches(site.name, skip):
-        return "named by skip="
-    if only and not _matches(site.name, only):
-        return "not named by only="
-    if escapes(structure, site):
-        return "works in place on a tensor that others may read: set inplace=False first"
-    if any(fnmatchcase(site.name, pattern) for pattern in only):
-        return None
-    if site.activation.name in LEFT_ALONE:
-        return LEFT_ALONE[site.activation.name]
-    if _is_formula(site):
-        return "part of a formula"
-    return None if is_hidden(structure, site) else "gives the model's output"
-
-
-def _is_formula(site: Site) -> bool:
-    """A site inside a module that computes an activation of its own, such as a hand-written GELU."""
-    module = site.owner.module
-    if site.original is not None or not site.nodes or module._modules or module._parameters:
-        return False
-    return any(node.name.startswith(("mul", "add", "sub", "pow", "truediv")) for node in site.nodes[0].graph.nodes)
+def _axis(structure: Structure, site: Site, choice: Choice) -> Axis:
+    axis = axis_of(structure, site)
+    given = [dim for pattern, dim in choice.dim.items() if _matches(site.name, [pattern])]
+    if given:
+        return axis if axis.dim == given[-1] else Axis(given[-1], None, axis.module)
+    if axis.doubt:
+        raise ValueError(
+            f"cannot tell the axis of the neurons at {site.name}, behind {axis.doubt}: give it with "
+            f"dim={{{site.name!r}: -1}} or whichever axis it is, or leave it out with skip={site.name!r}"
+        )
+    return axis
 
 
 def _as_list(patterns: Patterns) -> list[str]:
