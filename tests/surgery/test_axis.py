@@ -236,7 +236,9 @@ def test_an_axis_that_nobody_can_tell_is_asked_for() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return self.out(F.relu(torch.einsum("bchw->bhwc", self.conv(x))))
 
-    with pytest.raises(ValueError, match="cannot tell the axis of the neurons at relu, behind einsum: give it with dim="):
+    with pytest.raises(
+        ValueError, match="cannot tell the axis of the neurons at relu, behind einsum: give it with dim="
+    ):
         convert(Last())
     original = Last()
     conversion = convert(original, inplace=False, init=0.0, dim={"relu": -1})

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 import torch.distributed as dist
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.utils.checkpoint import checkpoint
 
 from adalin import AdaLin, convert
-from convert_models import assert_same, vectors
+from convert_models import assert_same, dynamo_noise, vectors
 
 L = nn.Linear
 
@@ -563,8 +563,8 @@ def test_each_round_of_a_loop_has_alphas_of_its_own_behind_a_decision_by_values(
         def forward(self, x: Tensor) -> Tensor:
             if x.isnan().any():
                 raise ValueError("nan")
-            for l in self.ls:
-                x = self.act(l(x))
+            for layer in self.ls:
+                x = self.act(layer(x))
             return self.out(x)
 
     original = Lp()
@@ -651,29 +651,88 @@ def test_equal_models_have_one_class_after_conversion() -> None:
     assert parameters["gelu.alpha"].shape == (2, 5)
 
 
-def made_by_exec() -> nn.Module:
-    space: dict[str, Any] = {"nn": nn, "F": F}
-    exec(
-        "class Made(nn.Module):\n"
-        "    def __init__(self):\n"
-        "        super().__init__()\n"
-        "        self.a, self.b = nn.Linear(4, 8), nn.Linear(8, 2)\n"
-        "    def forward(self, x):\n"
-        "        return self.b(F.relu(self.a(x)))\n",
-        space,
-    )
-    made: nn.Module = space["Made"]()
+CODE = """
+def block(layer, x):
+    return F.gelu(layer(x))
+
+class Made(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c, self.d = nn.Linear(4, 8), nn.Linear(8, 6), nn.Linear(6, 7), nn.Linear(7, 2)
+        self.act, self.twice, self.ls = nn.ReLU(), nn.Linear(8, 8), nn.ModuleList([nn.Linear(7, 7), nn.Linear(7, 7)])
+
+    def step(self, layer, x):
+        return block(layer, x)
+
+    def forward(self, x):
+        x = self.act(self.a(x))
+        x = self.act(self.twice(x))
+        x = torch.tanh(self.b(x)) if x.sum() > 0 else torch.tanh(-self.b(x))
+        x = self.step(self.c, x)
+        for layer in self.ls:
+            x = self.step(layer, x)
+        return self.d(x)
+
+class Deciding(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 8), nn.Linear(8, 2)
+
+    def forward(self, x):
+        for i in range(len(x)):
+            x = x + 0 * self.b(F.relu(self.a(x)))[i].sum()
+        return x
+"""
+
+
+def without_source(name: str) -> nn.Module:
+    space: dict[str, Any] = {"nn": nn, "F": F, "torch": torch, "__name__": "nowhere"}
+    exec(CODE, space)
+    made: nn.Module = space[name]()
     return made
 
 
-def test_code_without_a_source_is_refused_with_the_call_and_the_way_out() -> None:
-    model = nn.Sequential(L(4, 4), nn.ReLU(), made_by_exec())
+def test_code_without_a_source_is_redirected_while_it_runs() -> None:
+    original = nn.Sequential(L(4, 4), nn.ReLU(), without_source("Made"))
+    conversion = convert(original, inplace=False, init=0.0)
+    assert sorted((site.name, site.width) for site in conversion.sites) == [
+        ("1", 4),
+        ("2.act", 8),
+        ("2.act_1", 8),
+        ("2.gelu", 7),
+        ("2.gelu_1", 7),
+        ("2.gelu_2", 7),
+        ("2.tanh", 6),
+        ("2.tanh_1", 6),
+    ]
+    assert_same(original, conversion.model, vectors())
+    for x in (torch.ones(2, 4), -torch.ones(2, 4)):
+        assert_same(original, conversion.model, x)
+    twin = copy.deepcopy(conversion.model)
+    twin(vectors()).sum().backward()
+    assert {name for name, p in twin.named_parameters() if p.grad is None} in ({"2.tanh.alpha"}, {"2.tanh_1.alpha"})
+    with torch.no_grad():
+        for layer in adalins(twin):
+            layer.alpha.fill_(0.5)
+    assert not torch.equal(twin(vectors()), original(vectors()))
+    assert convert(conversion.model).sites == ()
+    assert_same(original, conversion.model, vectors())
+
+
+@dynamo_noise
+def test_code_without_a_source_breaks_the_graph_of_a_compiled_model_and_stays_right() -> None:
+    model = convert(nn.Sequential(L(4, 4), nn.ReLU(), without_source("Made")), init=0.3).model
+    x = vectors()
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(model, backend="eager")(x), model(x))
+
+
+def test_code_that_can_neither_be_read_nor_traced_is_refused_with_the_call_and_the_way_out() -> None:
+    model = nn.Sequential(L(4, 4), nn.ReLU(), without_source("Deciding"), L(4, 2))
     with pytest.raises(ValueError, match="cannot convert the call of relu in the code of '2'") as error:
         convert(model)
-    assert str(error.value) == (
-        "cannot convert the call of relu in the code of '2' (Made), because its source cannot be read: "
-        "leave it out with skip='2.relu', or use an AdaLin layer in its code"
-    )
+    assert "(Deciding), because its source cannot be read and " in str(error.value)
+    assert str(error.value).endswith(": leave it out with skip='2.relu', or use an AdaLin layer in its code")
     assert names(convert(model, skip="2.relu")) == ["1"]
 
 

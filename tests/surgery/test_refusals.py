@@ -321,7 +321,15 @@ def test_a_forward_that_calls_more_activations_in_train_mode_keeps_them_apart() 
 def test_the_functions_of_a_graph_module_are_refused_and_its_modules_replaced() -> None:
     with pytest.raises(ValueError, match=r"it is a GraphModule"):
         convert(torch.fx.symbolic_trace(Attribute()))
-    assert len(convert(nn.Sequential(torch.fx.symbolic_trace(Attribute()), nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 2)), skip="0").sites) == 1
+    assert (
+        len(
+            convert(
+                nn.Sequential(torch.fx.symbolic_trace(Attribute()), nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 2)),
+                skip="0",
+            ).sites
+        )
+        == 1
+    )
     original = torch.fx.symbolic_trace(mlp())
     conversion = convert(original, inplace=False, init=0.0)
     assert_same(original, conversion.model, vectors())

@@ -1,4 +1,4 @@
-"""What counts as an activation: torch's modules, functions and tensor methods, and elementwise formulas of one's own."""
+"""What counts as an activation: torch's modules, functions and tensor methods, and formulas of one's own."""
 
 import inspect
 import types
@@ -44,7 +44,9 @@ NO_BASE_FUNCTIONS: dict[Any, str] = {
     for name in (cls.__name__.lower(), {"LogSigmoid": "logsigmoid"}.get(cls.__name__, cls.__name__.lower()) + "_")
     if callable(function := getattr(space, name, None))
 }
-NAMES = {f.__name__ for f in (*FUNCTIONS, *NO_BASE_FUNCTIONS)} | {c.__name__ for c in (*MODULES, *NO_BASE)} - {"Identity"}
+NAMES = {f.__name__ for f in (*FUNCTIONS, *NO_BASE_FUNCTIONS)} | {c.__name__ for c in (*MODULES, *NO_BASE)} - {
+    "Identity"
+}
 """How code names activations."""
 
 
@@ -98,13 +100,18 @@ def function_activation(function: Callable[..., Any]) -> Nonlinearity | None:
     if not isinstance(function, types.FunctionType | partial) or function in _formulas:
         return _formulas.get(function) if isinstance(function, Hashable) else None
     if isinstance(function, partial) and (name := _torchs(function.func)) is not None:
-        found = called_with(name, function.func, [None, *function.args], function.keywords) if not function.args else None
+        found = (
+            called_with(name, function.func, [None, *function.args], function.keywords) if not function.args else None
+        )
     elif isinstance(function, partial):
         found = None
     else:
         try:
             required = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
-            single = len(required) == 1 and required[0].kind in (required[0].POSITIONAL_ONLY, required[0].POSITIONAL_OR_KEYWORD)
+            single = len(required) == 1 and required[0].kind in (
+                required[0].POSITIONAL_ONLY,
+                required[0].POSITIONAL_OR_KEYWORD,
+            )
         except (ValueError, TypeError):
             single = False
         found = _of_own(_Calling(function)) if single else None
@@ -187,7 +194,7 @@ def _bends(function: Callable[[Tensor], Tensor]) -> bool:
 
 
 def _torchs(function: Any) -> str | None:
-    return FUNCTIONS.get(function) if isinstance(function, Hashable) else None
+    return FUNCTIONS.get(function) if isinstance(function, Hashable) else None  # type: ignore[call-overload]
 
 
 def called_with(name: str, function: Any, args: Any, kwargs: Any) -> Nonlinearity | None:
@@ -232,8 +239,20 @@ def function_without_base(function: Any, args: Any, kwargs: Any) -> str | None:
     """What a function's call is if it is an activation that AdaLin is not built on."""
     if not isinstance(function, Hashable):
         return None
-    if function in (torch.clamp, torch.clip, Tensor.clamp, Tensor.clip, Tensor.clamp_, torch.clamp_min, Tensor.clamp_min):
+    if function in (
+        torch.clamp,
+        torch.clip,
+        Tensor.clamp,
+        Tensor.clip,
+        Tensor.clamp_,
+        torch.clamp_min,
+        Tensor.clamp_min,
+    ):
         low = kwargs.get("min", args[1] if len(args) > 1 else None)
         high = kwargs.get("max", args[2] if len(args) > 2 else None)
-        return "clamp(min=0), a ReLU by another name" if high is None and isinstance(low, int | float) and low == 0 else None
+        return (
+            "clamp(min=0), a ReLU by another name"
+            if high is None and isinstance(low, int | float) and low == 0
+            else None
+        )
     return NO_BASE_FUNCTIONS.get(function)

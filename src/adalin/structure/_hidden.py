@@ -19,6 +19,7 @@ ARITHMETIC = POWERS | PRODUCTS | SUMS | {operator.neg, torch.neg, "neg"}
 OUTPUT = "gives the model's output"
 MAYBE = "may limit the model's output: nobody could see what reads it"
 BOTH = "limits what the model returns, and is used as well"
+UNTAKEN = "in code that forward does not reach with the present attributes"
 UNSEEN = "in a method that forward does not call and that could not be traced"
 
 
@@ -36,13 +37,17 @@ def why_not_hidden(structure: Structure, site: Site) -> str | None:
             return BOTH
         return None
     if site.path:
+        if any(variant.method == "forward" for variant in site.owner.variants):
+            return UNTAKEN
         function = site.owner.source.functions[site.path[-1][0]].name if site.owner.source else ""
         if _weights_read(site) or (function == "forward" and not bounded and _any_weights(structure.model)):
             return None
         return MAYBE if function == "forward" else UNSEEN
     if bounded:
         return None if _is_inside_a_chain(site) else MAYBE
-    hidden = _weights_registered_after(site.owner, site.attribute) or _owner_is_hidden(structure, site.owner, set(), False)
+    hidden = _weights_registered_after(site.owner, site.attribute) or _owner_is_hidden(
+        structure, site.owner, set(), False
+    )
     return None if hidden else OUTPUT
 
 
@@ -51,7 +56,9 @@ def is_formula(site: Site) -> bool:
     module = site.owner.module
     if site.original is None and site.nodes and not module._modules and not module._parameters:
         nodes = list(site.nodes[0].graph.nodes)
-        if len(nodes) > 3 and {node.target for node in nodes if node.op.startswith("call_")} <= ARITHMETIC | {site.nodes[0].target}:
+        if len(nodes) > 3 and {node.target for node in nodes if node.op.startswith("call_")} <= ARITHMETIC | {
+            site.nodes[0].target
+        }:
             return True
     return any(_is_part(node) for node in site.nodes)
 
@@ -81,9 +88,7 @@ def _made_from(nodes: list[fx.Node]) -> list[fx.Node]:
     return found
 
 
-def _weights_follow(
-    structure: Structure, owner: Owner, starts: list[fx.Node], seen: set[Owner], bounded: bool
-) -> bool:
+def _weights_follow(structure: Structure, owner: Owner, starts: list[fx.Node], seen: set[Owner], bounded: bool) -> bool:
     pending, visited = list(starts), set(starts)
     while pending:
         new = set(pending.pop().users) - visited

@@ -39,13 +39,13 @@ class Owner:
     module: nn.Module
     """Module whose code it is."""
     source: Source | None = None
-    """Its code; None where it is torch's."""
+    """Code of the module; None where it is torch's."""
     variants: list[Variant] = field(default_factory=list)
     """Graphs of the forward, and of other methods that are entries, in each mode and for forms of their arguments."""
     failure: str = ""
     """Reason why there are no variants of the forward."""
     tracing: Tracing | None = None
-    """What made them."""
+    """Maker of the variants."""
 
     def __str__(self) -> str:
         name = type(self.module).__name__
@@ -99,7 +99,7 @@ class Stays:
     name: str
     """Path of the module, or of the owner and the function."""
     reason: str
-    """Why."""
+    """Reason why it stays."""
 
 
 class Structure:
@@ -136,17 +136,19 @@ class Structure:
                     self.callers.setdefault(owner.called(node), []).append((owner, node))
 
     def _trace_further(self, owner: Owner) -> None:
-        """Other methods that are entries, and other forms of the arguments, while the code has calls nobody has seen."""
+        """Other methods that are entries, and other forms of the arguments, while the code has unseen calls."""
         source = owner.source
         if source is None or isinstance(owner.module, fx.GraphModule):
             return
         tracing = owner.tracing or Tracing(owner.module, source)
-        seen = {call for variant in owner.variants for node in variant.graph.nodes for call in node.meta.get("path", ())}
+        seen = {
+            call for variant in owner.variants for node in variant.graph.nodes for call in node.meta.get("path", ())
+        }
         wanted = [call for call, _ in source.calls() if call in source.edges or self._is_of_interest(owner, call)]
-        if owner.variants and any(call not in seen for call in wanted):
+        if owner.variants and (source.unreadable or any(call not in seen for call in wanted)):
             for variant in tracing.others():
                 found = {call for node in variant.graph.nodes for call in node.meta.get("path", ())}
-                if not found & set(wanted) <= seen:
+                if not {call for call in found if call in wanted or call[0] < 0} <= seen:
                     owner.variants.append(variant)
                     seen |= found
         inner = set(source.edges.values())
@@ -165,7 +167,7 @@ class Structure:
         assert owner.source is not None
         target = owner.source.value(owner.source.at(call).func, call[0])
         if isinstance(target, nn.Module):
-            return target is not owner.module and activation_of(target) is None or target not in self.callers
+            return (target is not owner.module and activation_of(target) is None) or target not in self.callers
         return _static(owner.source, call) is not None
 
     def _without_phantoms(self, sites: list[Site]) -> list[Site]:
@@ -197,7 +199,7 @@ class Structure:
                     path = ()
                 static = _static(owner.source, path[-1]) if path and owner.source is not None else None
                 if isinstance(static, tuple) and module is None and static[0] != activation:
-                    if static[0].formula is None or (variant, path) in inner and inner[variant, path] != activation:
+                    if static[0].formula is None or ((variant, path) in inner and inner[variant, path] != activation):
                         continue
                     inner[variant, path] = activation  # one call of a formula has several nodes of torch's
                     activation = static[0]
@@ -246,7 +248,12 @@ class Structure:
         seen = {call for site in sites for call in site.path[-1:]}
         found = []
         for call, syntax in source.calls():
-            if call in seen or source.at(call) is not syntax or (static := _static(source, call)) is None or isinstance(static, str):
+            if (
+                call in seen
+                or source.at(call) is not syntax
+                or (static := _static(source, call)) is None
+                or isinstance(static, str)
+            ):
                 continue
             activation, module = static
             path = "" if module is None else _path_in(owner.module, module)
@@ -361,7 +368,9 @@ def _may_be_activation(value: Any) -> bool:
     if isinstance(value, nn.Module):
         return activation_of(value) is not None
     if isinstance(value, dict):
-        return any(_may_be_activation(one) or (isinstance(one, type) and one in MODULES) for one in list(value.values())[:8])
+        return any(
+            _may_be_activation(one) or (isinstance(one, type) and one in MODULES) for one in list(value.values())[:8]
+        )
     if isinstance(value, partial):
         return _may_be_activation(value.func)
     if isinstance(value, types.FunctionType):
@@ -371,6 +380,8 @@ def _may_be_activation(value: Any) -> bool:
 
 def _static(source: Source, call: Call) -> "tuple[Nonlinearity, nn.Module | None] | str | None":
     """The activation that a call is as far as the code says so, with the module; why it is none; None for others."""
+    if call[0] < 0:
+        return None
     node = source.at(call)
     target = source.value(node.func, call[0])
     if any(isinstance(argument, ast.Starred) for argument in node.args):
@@ -414,9 +425,11 @@ def _unreachable(owner: Owner, node: fx.Node, static: Any) -> str:
     if isinstance(owner.module, fx.GraphModule):
         return "it is a GraphModule, whose copies go back to their own graph"
     if not path or owner.source is None:
-        return "its source cannot be read" if owner.source is None or owner.source.unreadable else "others' code calls it"
+        return "others' code calls it"
     if isinstance(static, tuple):
         return ""
+    if path[-1][0] < 0:
+        return "its source cannot be read, and it is called inside others' code" if node.meta.get("indirect") else ""
     call = owner.source.at(path[-1])
     known = owner.source.value(call.func, path[-1][0])
     if known is not UNKNOWN or node.meta.get("indirect"):
@@ -472,4 +485,8 @@ def _name_apart(sites: list[Site]) -> None:
 def _has(module: nn.Module, name: str) -> bool:
     """Whether a module has an attribute, without asking a `__getattr__` of its own."""
     kinds = (vars(module).get(kind, {}) for kind in ("_modules", "_parameters", "_buffers"))
-    return name in vars(module) or any(name in kind for kind in kinds) or any(name in vars(c) for c in type(module).__mro__)
+    return (
+        name in vars(module)
+        or any(name in kind for kind in kinds)
+        or any(name in vars(c) for c in type(module).__mro__)
+    )

@@ -10,8 +10,8 @@ import inspect
 import sys
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -43,7 +43,7 @@ class Parsed:
 
 
 @dataclass(eq=False)
-class Function:
+class OwnFunction:
     """A function of a module's code."""
 
     name: str
@@ -53,7 +53,7 @@ class Function:
     holder: Callable[..., Any]
     """What the class or the global holds: the function with its decorators."""
     function: types.FunctionType
-    """Function inside the decorators."""
+    """OwnFunction inside the decorators."""
     parsed: Parsed
     """Its source."""
     is_method: bool
@@ -81,6 +81,16 @@ def made_call(node: ast.Call) -> ast.Call:
     return node
 
 
+@dataclass(frozen=True)
+class Unreadable:
+    """A function of a module's code whose source nobody has."""
+
+    name: str
+    holder: Callable[..., Any]
+    function: types.FunctionType
+    is_method: bool
+
+
 Call = tuple[int, int]
 """A call in a module's code: the function's place and the call's."""
 
@@ -98,11 +108,13 @@ class Source:
         self.is_activation = is_activation
         self.classes = own_classes(type(module))
         self.interesting = interesting
-        self.functions: list[Function] = []
+        self.functions: list[OwnFunction] = []
         self.codes: dict[types.CodeType, int] = {}
         self.edges: dict[Call, int] = {}
-        self.unreadable: list[str] = []
+        self.unreadable: list[Unreadable] = []
         """Functions of interest without a source."""
+        self.unreadable_codes: list[types.CodeType] = []
+        """Their code; a call in number k has -1 - k for its function, and the instruction for its place."""
         self._leading: dict[types.CodeType, bool] = {}
         seen: set[str] = set()
         for number, cls in enumerate(type(module).__mro__):
@@ -129,6 +141,13 @@ class Source:
         """The syntax of a call."""
         return made_call(self.functions[call[0]].parsed.calls[call[1]])
 
+    def unread_names(self, names: set[str]) -> list[str]:
+        """Those of the names that functions without a source use, other than for the module's own."""
+        used = {name for one in self.unreadable for name in names_in(one.function.__code__)}
+        own = {name for kind in ("_modules", "_parameters", "_buffers") for name in vars(self.module)[kind]}
+        own |= set(vars(self.module)) | {name for cls in self.classes for name in vars(cls)}
+        return sorted(used & names - own)
+
     def is_looping(self, call: Call) -> bool:
         """Whether a call stands in a loop."""
         return call[1] in self.functions[call[0]].parsed.looping
@@ -136,6 +155,8 @@ class Source:
     def called_at(self, code: types.CodeType, instruction: int) -> Call | None:
         """The call that a running frame is in."""
         number = self.codes.get(code)
+        if number is not None and number < 0:
+            return number, instruction
         end = _end(code, instruction) if number is not None else None
         place = self.functions[number].parsed.ends.get(end) if number is not None and end is not None else None
         return None if place is None else (number, place)  # type: ignore[return-value]
@@ -147,7 +168,7 @@ class Source:
         while frame is not None:
             number = self.codes.get(frame.f_code)
             if number is not None and (call := self.called_at(frame.f_code, frame.f_lasti)) is not None:
-                if inner is None or self.edges.get(call) == inner:
+                if inner is None or self.edges.get(call) == inner or (number < 0 and inner < 0):
                     path.insert(0, call)
                     inner = number
                 elif number != inner:
@@ -171,7 +192,9 @@ class Source:
             return UNKNOWN if base is UNKNOWN else self._attribute(base, node.attr)
         if isinstance(node, ast.Subscript):
             base, index = self.value(node.value, number), self.value(node.slice, number)
-            if index is UNKNOWN or not isinstance(base, dict | list | tuple | nn.ModuleList | nn.Sequential | nn.ModuleDict):
+            if index is UNKNOWN or not isinstance(
+                base, dict | list | tuple | nn.ModuleList | nn.Sequential | nn.ModuleDict
+            ):
                 return UNKNOWN
             try:
                 return base[index]
@@ -188,8 +211,8 @@ class Source:
         """A module of torch's that the code makes on the way, as in `nn.ReLU()(x)`."""
         cls = self.value(node.func, number)
         arguments = [self.value(argument, number) for argument in node.args]
-        keywords = {k.arg: self.value(k.value, number) for k in node.keywords}
-        known = all(value is not UNKNOWN for value in (*arguments, *keywords.values())) and None not in keywords
+        keywords = {str(k.arg): self.value(k.value, number) for k in node.keywords}
+        known = all(value is not UNKNOWN for value in (*arguments, *keywords.values())) and "None" not in keywords
         if not (known and isinstance(cls, type) and issubclass(cls, nn.Module) and cls.__module__.startswith("torch.")):
             return UNKNOWN
         try:
@@ -198,7 +221,7 @@ class Source:
             return UNKNOWN
         return made if not list(made.parameters()) else UNKNOWN
 
-    def _name(self, name: str, function: Function) -> Any:
+    def _name(self, name: str, function: OwnFunction) -> Any:
         code = function.function.__code__
         if function.is_method and name == function.self_name and _binds_once(function.parsed.tree, name):
             return self.module
@@ -216,7 +239,10 @@ class Source:
         if isinstance(base, types.ModuleType):
             return getattr(base, name, UNKNOWN)
         if isinstance(base, nn.Module):
-            for attributes in (vars(base), *(vars(base).get(kind, {}) for kind in ("_modules", "_parameters", "_buffers"))):
+            for attributes in (
+                vars(base),
+                *(vars(base).get(kind, {}) for kind in ("_modules", "_parameters", "_buffers")),
+            ):
                 if name in attributes:
                     return attributes[name]
             if base is not self.module:
@@ -239,11 +265,15 @@ class Source:
                 if isinstance(found, staticmethod):
                     return found.__func__
                 if not inspect.isfunction(found):
-                    return found if isinstance(found, str | int | float | bool) or not hasattr(found, "__get__") else UNKNOWN
+                    return (
+                        found
+                        if isinstance(found, str | int | float | bool) or not hasattr(found, "__get__")
+                        else UNKNOWN
+                    )
                 return UNKNOWN if cls not in self.classes or unbound else Bound((number, name), found)
         return UNKNOWN
 
-    def _after(self, function: Function, name: str) -> Any:
+    def _after(self, function: OwnFunction, name: str) -> Any:
         assert isinstance(function.place, tuple)
         return self._method(function.place[0] + 1, name)
 
@@ -270,7 +300,7 @@ class Source:
             return self.codes[function.__code__]
         parsed = parse(function)
         if parsed is None or (is_method and not (parsed.tree.args.posonlyargs or parsed.tree.args.args)):
-            self.unreadable.append(function.__qualname__)
+            self._add_unreadable(Unreadable(place[1] if is_method else "", holder, function, is_method))
             return None
         name = holder.__name__ if not is_method else place[1]
         taken = {other.name for other in self.functions}
@@ -278,10 +308,23 @@ class Source:
             stem = f"_adalin_{name}"
             name = next(n for n in (stem, *(f"{stem}_{k}" for k in range(1, 10_000))) if n not in taken)
         number = len(self.functions)
-        self.functions.append(Function(name, place, holder, function, parsed, is_method))
+        self.functions.append(OwnFunction(name, place, holder, function, parsed, is_method))
         for code in codes_in(function.__code__):
             self.codes[code] = number
         return number
+
+    def _add_unreadable(self, unreadable: Unreadable) -> None:
+        function = unreadable.function
+        self.unreadable.append(unreadable)
+        for code in codes_in(function.__code__):
+            self.unreadable_codes.append(code)
+            self.codes[code] = -len(self.unreadable_codes)
+        for name in names_in(function.__code__):  # what it calls cannot become a method, as its calls stay
+            helper = function.__globals__.get(name)
+            if not isinstance(helper, types.FunctionType) or helper.__code__ in self.codes or not is_helper(helper):
+                continue
+            if self._leads(helper) and not self.is_activation(helper):
+                self._add_unreadable(Unreadable("", helper, helper, False))
 
     def _leads(self, holder: Callable[..., Any]) -> bool:
         """Whether a function, or one that it names, is of interest."""
@@ -296,7 +339,9 @@ class Source:
             if not found:
                 members = [vars(cls).get(name) for name in names for cls in self.classes]
                 others = [function.__globals__.get(name) for name in names] + _closure(function)
-                others += [getattr(o, n, None) for o in others if isinstance(o, types.ModuleType) and _is_own(o) for n in names]
+                others += [
+                    getattr(o, n, None) for o in others if isinstance(o, types.ModuleType) and _is_own(o) for n in names
+                ]
                 pending = [m.__func__ if isinstance(m, staticmethod) else m for m in members]
                 pending += [o for o in others if inspect.isfunction(o) and is_helper(o)]
                 found = any(inspect.isfunction(one) and self._leads(one) for one in pending)
@@ -329,14 +374,14 @@ def _closure(function: types.FunctionType) -> list[Any]:
     return found
 
 
-@lru_cache(maxsize=None)
+@cache
 def codes_in(code: types.CodeType) -> tuple[types.CodeType, ...]:
     """A code object and all that are nested in it."""
     inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
     return (code, *(one for constant in inner for one in codes_in(constant)))
 
 
-@lru_cache(maxsize=None)
+@cache
 def names_in(code: types.CodeType) -> set[str]:
     """The names that a code uses, local ones left out."""
     return {name for one in codes_in(code) for name in (*one.co_names, *one.co_freevars)}
@@ -347,7 +392,7 @@ def parse(function: types.FunctionType) -> Parsed | None:
     return _parse(function.__code__)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _parse(code: types.CodeType) -> Parsed | None:
     try:
         lines, first = inspect.getsourcelines(code)
@@ -361,12 +406,12 @@ def _parse(code: types.CodeType) -> Parsed | None:
         return None
     shift = first - 1 - indented if first else 0
     calls = tuple(node for node in ast.walk(tree) if isinstance(node, ast.Call))
-    ends = {(call.end_lineno + shift, call.end_col_offset): i for i, call in enumerate(calls)}  # type: ignore[operator, misc]
+    ends = {((call.end_lineno or 0) + shift, call.end_col_offset or 0): i for i, call in enumerate(calls)}
     looping = {id(call) for loop in ast.walk(tree) if isinstance(loop, LOOPS) for call in ast.walk(loop)}
     return Parsed(tree, calls, ends, frozenset(i for i, call in enumerate(calls) if id(call) in looping))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _positions(code: types.CodeType) -> list[Any]:
     return list(code.co_positions()) if hasattr(code, "co_positions") else []
 
@@ -384,7 +429,7 @@ def _is_super(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args
 
 
-@lru_cache(maxsize=None)
+@cache
 def _locals(tree: ast.FunctionDef) -> dict[str, int]:
     """How often each name is bound in a function or in one nested in it."""
     times: dict[str, int] = {}

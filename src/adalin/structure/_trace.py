@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from adalin.structure._source import Source
+from adalin.structure._source import OwnFunction, Source, Unreadable
 
 MOST_FORMS = 64
 """Combinations of arguments beyond which only the defaults are traced."""
@@ -93,19 +93,16 @@ class Tracing:
             return variants
         return variants if str(other.graph) == str(variants[0].graph) else [*variants, other]
 
-    def _once(
-        self, method: str, training: bool, fixed: dict[str, Any], given: tuple[bool, ...] = ()
-    ) -> Variant:
+    def _once(self, method: str, training: bool, fixed: dict[str, Any], given: tuple[bool, ...] = ()) -> Variant:
         answers = list(given)
         for _ in range(MOST_ATTEMPTS):
             tracer = _Tracer(self, fixed, answers)
             try:
-                with _unchanged(self.module), _intercepted(self, tracer), _deceived(self.source):
-                    with torch.inference_mode(False), torch.enable_grad():
-                        self.module.__dict__["training"] = training  # not train(), which a class may override
-                        graph = tracer.run(method)
-                        self.given = tracer.given
-                        return Variant(method, training, fixed, graph)
+                with _unchanged(self.module), _intercepted(self, tracer), _deceived(self.source), _with_gradients():
+                    self.module.__dict__["training"] = training  # not train(), which a class may override
+                    graph = tracer.run(method)
+                    self.given = tracer.given
+                    return Variant(method, training, fixed, graph)
             except Exception as error:
                 reason = str(error).strip().split("\n")[0] or type(error).__name__
                 failure, cause = UntraceableError(reason.removesuffix(".")), error
@@ -159,6 +156,12 @@ def _intercepted(tracing: Tracing, tracer: "_Tracer") -> Iterator[None]:
 
 def _node_of(tracer: "_Tracer", path: str) -> Callable[..., Any]:
     return lambda *args, **kwargs: tracer.create_proxy("call_module", path, args, kwargs)
+
+
+@contextmanager
+def _with_gradients() -> Iterator[None]:
+    with torch.inference_mode(False), torch.enable_grad():
+        yield
 
 
 @contextmanager
@@ -242,7 +245,10 @@ _TENSOR = torch.empty(0)
 @contextmanager
 def _deceived(source: Source | None) -> Iterator[None]:
     """In the module's own code, stand-ins pass for tensors."""
-    spaces = [function.function.__globals__ for function in source.functions] if source is not None else []
+    functions: list[OwnFunction | Unreadable] = []
+    if source is not None:
+        functions += [*source.functions, *source.unreadable]
+    spaces = [function.function.__globals__ for function in functions]
     spaces = [space for space in {id(space): space for space in spaces}.values() if "isinstance" not in space]
     for space in spaces:
         space["isinstance"] = _isinstance
@@ -315,7 +321,11 @@ class _Tracer(fx.Tracer):
         if a is None or a is ... or isinstance(a, int | float | str | complex | torch.dtype | torch.device):
             return a
         try:  # any other object counts as the tensors that it holds
-            return tuple(self.create_arg(value) for value in vars(a).values() if isinstance(value, Tensor | fx.Proxy | list | tuple))
+            return tuple(
+                self.create_arg(value)
+                for value in vars(a).values()
+                if isinstance(value, Tensor | fx.Proxy | list | tuple)
+            )
         except TypeError:
             return None
 

@@ -4,6 +4,7 @@ import copy
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace as replaced
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,8 @@ from torch import nn
 
 from adalin.nn import AdaLin
 from adalin.structure import Call, Owner, Site, Structure, activation_of, is_aliased, is_transformer_layer
-from adalin.surgery._rewrite import Changed, Edit, Recipe, SitesOfCall, apply, converted_class, digest_of, origin_of
+from adalin.surgery._redirect import Way
+from adalin.surgery._rewrite import Changed, Edit, Rewriting, SitesOfCall, apply, converted_class, digest_of, origin_of
 
 Copies = dict[nn.Module, nn.Module]
 """The object that a copy was made of, for activations that stood in several places."""
@@ -142,7 +144,7 @@ def _lists(model: nn.Module) -> list[list[Any]]:
     return [value for module in modules for value in vars(module).values() if type(value) is list]
 
 
-def recipe_of(owner: Owner, sites: list[Site], layers: dict[Site, AdaLin]) -> Recipe:
+def recipe_of(owner: Owner, sites: list[Site], layers: dict[Site, AdaLin]) -> Rewriting:
     """The changes of an owner's code that the layers ask for."""
     source = owner.source
     own = [site for site in sites if site.owner is owner and site.path]
@@ -151,14 +153,15 @@ def recipe_of(owner: Owner, sites: list[Site], layers: dict[Site, AdaLin]) -> Re
     for site in own:
         groups[site.path[-1]].append(site)
     if source is None:
-        return Recipe()
+        return Rewriting()
     number_of = partial(_number, earlier=len(origin_of(type(owner.module))[1]))
     edits: dict[int, dict[int, Edit]] = defaultdict(dict)
     counting: set[int] = set()
     passing: set[Call] = set()
     found: list[SitesOfCall] = []
+    unread = {call: group for call, group in groups.items() if call[0] < 0}
     for call, group in groups.items():
-        if not any(_needs_code(site, layers, changed) for site in group):
+        if call[0] < 0 or not any(_needs_code(site, layers, changed) for site in group):
             continue
         one = group[0]
         back = any(site in layers and is_aliased(site) for site in group)
@@ -207,7 +210,33 @@ def recipe_of(owner: Owner, sites: list[Site], layers: dict[Site, AdaLin]) -> Re
                 digest_of(function.function),
             )
         )
-    return Recipe(tuple(functions), tuple(found))
+    return _with_unread(Rewriting(tuple(functions), tuple(found)), owner, unread, layers, changed)
+
+
+def _with_unread(
+    recipe: Rewriting,
+    owner: Owner,
+    groups: dict[Call, list[Site]],
+    layers: dict[Site, AdaLin],
+    changed: set[nn.Module | None],
+) -> Rewriting:
+    """The changes of calls whose source nobody has."""
+    source = owner.source
+    members = [site for group in groups.values() for site in group]
+    if source is None or not any(_needs_code(site, layers, changed) for site in members):
+        return recipe
+    ways: dict[Way, tuple[str, ...]] = {}
+    for site in sorted(members, key=lambda site: site.nth):
+        way = tuple((source.unreadable_codes[-1 - number], place) for number, place in site.path)
+        ways[way] = (*ways.get(way, ()), _attribute(site, layers, changed))
+    for way, names in list(ways.items()):
+        for start in range(1, len(way)):  # the inner functions may be called by others
+            ways.setdefault(way[start:], names)
+    switches = {
+        site.original: site.attribute for site in reversed(members) if site.original in changed and site.repeated
+    }
+    methods = {"forward", *(one.name for one in source.unreadable if one.is_method)}
+    return replaced(recipe, ways=tuple(ways.items()), switches=tuple(switches.values()), methods=tuple(sorted(methods)))
 
 
 def _needs_code(site: Site, layers: dict[Site, AdaLin], changed: set[nn.Module | None]) -> bool:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from adalin.nn import AdaLin
 from adalin.structure import made_call, parse
+from adalin.surgery._redirect import Way, redirected
 
 Place = tuple[int, str] | Callable[..., Any]
 
@@ -70,13 +71,19 @@ class SitesOfCall:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Rewriting:
     """All that makes the new class from the old one."""
 
     functions: tuple[Changed, ...] = ()
     sites: tuple[SitesOfCall, ...] = ()
+    ways: tuple[tuple[Way, tuple[str, ...]], ...] = ()
+    """Layers of calls whose source nobody has."""
+    switches: tuple[str, ...] = ()
+    """Modules that stand in several such calls."""
+    methods: tuple[str, ...] = ()
+    """Methods in which such calls may be made."""
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Recipe":
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Rewriting":
         return self
 
 
@@ -86,16 +93,27 @@ def digest_of(function: types.FunctionType) -> int:
     return zlib.crc32(ast.dump(parsed.tree).encode()) if parsed is not None else 0
 
 
-def apply(module: nn.Module, recipe: Recipe) -> None:
+def apply(module: nn.Module, recipe: Rewriting) -> None:
     """Give a module the class that a recipe makes of its own."""
     module.__class__ = converted_class(type(module), recipe)
 
 
-@functools.lru_cache(maxsize=None)
-def converted_class(cls: type[nn.Module], recipe: Recipe) -> type[nn.Module]:
+_classes: dict[tuple[Any, Rewriting], type[nn.Module]] = {}
+
+
+def converted_class(cls: type[nn.Module], recipe: Rewriting) -> type[nn.Module]:
     """The subclass of a class with changed functions; the same one for the same changes."""
+    if (cls, recipe) not in _classes:
+        _classes[cls, recipe] = _made_class(cls, recipe)
+    return _classes[cls, recipe]
+
+
+def _made_class(cls: type[nn.Module], recipe: Rewriting) -> type[nn.Module]:
     body: dict[str, Any] = {"__module__": cls.__module__, "__doc__": cls.__doc__, "__qualname__": cls.__qualname__}
     body |= {changed.name: _changed(cls, changed) for changed in recipe.functions}
+    codes = frozenset(code for way, _ in recipe.ways for code, _ in way)
+    for name in recipe.methods:
+        body[name] = redirected(body.get(name) or getattr(cls, name), dict(recipe.ways), codes, recipe.switches)
     body["_adalin_sites"] = dict(getattr(cls, "_adalin_sites", {})) | {site.path: site for site in recipe.sites}
     body["_adalin_call"], body["_adalin_inplace"] = call_site, _write_back
     body["_adalin_origin"] = origin_of(cls)[0], (*origin_of(cls)[1], recipe)
@@ -105,21 +123,21 @@ def converted_class(cls: type[nn.Module], recipe: Recipe) -> type[nn.Module]:
     return type(cls.__name__, (cls,), body)
 
 
-def origin_of(cls: type[nn.Module]) -> tuple[type[nn.Module], tuple[Recipe, ...]]:
+def origin_of(cls: type[nn.Module]) -> tuple[type[nn.Module], tuple[Rewriting, ...]]:
     """The class that was converted first, and what was done to it."""
-    origin: tuple[type[nn.Module], tuple[Recipe, ...]] = vars(cls).get("_adalin_origin", (cls, ()))
+    origin: tuple[type[nn.Module], tuple[Rewriting, ...]] = vars(cls).get("_adalin_origin", (cls, ()))
     return origin
 
 
 def _reduce(self: nn.Module, protocol: Any) -> Any:
     cls = type(self)
-    first = [c for c in cls.__mro__ if "_adalin_origin" in vars(c)][-1]
+    first: Any = [c for c in cls.__mro__ if "_adalin_origin" in vars(c)][-1]
     reduced = super(first, self).__reduce_ex__(protocol)
     plain = isinstance(reduced, tuple) and reduced[0] is copyreg.__newobj__ and reduced[1] == (cls,)  # type: ignore[attr-defined]
     return (_new, origin_of(cls), *reduced[2:]) if plain and "_adalin_origin" in vars(cls) else reduced
 
 
-def _new(cls: type[nn.Module], recipes: tuple[Recipe, ...]) -> nn.Module:
+def _new(cls: type[nn.Module], recipes: tuple[Rewriting, ...]) -> nn.Module:
     for recipe in recipes:
         cls = converted_class(cls, recipe)
     return cls.__new__(cls)
@@ -152,7 +170,7 @@ def call_site(self: nn.Module, at: Any, key: int, callee: Any, *args: Any, **kwa
     if not sites.layers[nth]:
         return callee(*args, **kwargs)
     layer = self.get_submodule(sites.layers[nth])
-    value = args[0] if args else kwargs["input"] if "input" in kwargs else callee.__self__
+    value: Any = args[0] if args else kwargs.get("input", getattr(callee, "__self__", None))
     return _write_back(self, layer, value) if sites.writes_back else layer(value)
 
 
@@ -211,9 +229,13 @@ def _compiled(function: types.FunctionType, changed: Changed) -> types.FunctionT
     new = _code_named(compile(text, filename, "exec", flags, dont_inherit=True), tree.name)
     cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
     made = types.FunctionType(
-        new, function.__globals__, function.__name__, function.__defaults__, tuple(cells[name] for name in new.co_freevars)
+        new,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        tuple(cells[name] for name in new.co_freevars),
     )
-    made.__kwdefaults__ = {**(function.__kwdefaults__ or {}), **({"_adalin_at": None} if changed.counts else {})} or None  # type: ignore[assignment]
+    made.__kwdefaults__ = {**(function.__kwdefaults__ or {}), "_adalin_at": None}
     made.__module__, made.__qualname__, made.__doc__ = function.__module__, function.__qualname__, function.__doc__
     made.__dict__.update({name: value for name, value in vars(function).items() if name != "__wrapped__"})
     made.__annotations__ = dict(function.__annotations__)
@@ -243,9 +265,8 @@ def _edit(call: ast.Call, edit: Edit, me: ast.Name, counts: bool) -> None:
         call.keywords = []
     elif edit.kind in ("counted", "guarded"):
         if made_call(call) is not call:  # what an earlier conversion left alone is asked after that
-            inner = ast.Call(call.func, [at, ast.Constant(edit.key), call.args[2]], [])
-            inner = ast.parse(f"lambda *a, **k: {ast.unparse(inner)[:-1]}, *a, **k)", mode="eval").body
-            call.args[2] = inner
+            inner = ast.unparse(ast.Call(call.func, [at, ast.Constant(edit.key), call.args[2]], []))
+            call.args[2] = ast.parse(f"lambda *a, **k: {inner[:-1]}, *a, **k)", mode="eval").body
             return
         call.args = [at, ast.Constant(edit.key), call.func, *call.args]
         call.func = ast.Attribute(me, "_adalin_call", ast.Load())
