@@ -720,6 +720,7 @@ def test_code_without_a_source_is_redirected_while_it_runs() -> None:
 
 
 @dynamo_noise
+@pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace")
 def test_code_without_a_source_breaks_the_graph_of_a_compiled_model_and_stays_right() -> None:
     model = convert(nn.Sequential(L(4, 4), nn.ReLU(), without_source("Made")), init=0.3).model
     x = vectors()

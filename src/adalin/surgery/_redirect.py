@@ -13,12 +13,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import nn
+from torch._C._dynamo.eval_frame import set_eval_frame
 from torch.overrides import TorchFunctionMode
 
 from adalin.nn import FUNCTIONS
 
 Way = tuple[tuple[types.CodeType, int], ...]
 """The functions and the instructions in them that lead to a call, outermost first."""
+
+Ways = Mapping[Way, tuple[str, ...]]
+"""Layers of each way, in the order in which one run comes by."""
 
 _running = threading.local()
 
@@ -76,7 +80,7 @@ class Switch:
 
 def redirected(
     holder: Callable[..., Any],
-    ways: Mapping[Way, tuple[str, ...]],
+    ways: Ways,
     codes: frozenset[types.CodeType],
     switches: tuple[str, ...],
 ) -> Callable[..., Any]:
@@ -92,10 +96,12 @@ def redirected(
             vars(module)["_compiled_call_impl"] = Switch(module)
         redirection = Redirection(self, ways, codes)
         stack.append(redirection)
+        compiler = set_eval_frame(None)
         try:
             with redirection:
                 return holder(self, *args, **kwargs)
         finally:
+            set_eval_frame(compiler)
             stack.pop()
 
     method._torchdynamo_disable = True  # type: ignore[attr-defined]  # frames are not what they were in compiled code

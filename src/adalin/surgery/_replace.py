@@ -88,7 +88,7 @@ def replace(structure: Structure, layers: dict[Site, AdaLin], copies: Copies) ->
     _restore_names(structure, instead, copies)
     for owner, recipe in recipes.items():
         decoder = isinstance(owner.module, nn.TransformerDecoderLayer) and "activation" in owner.module._modules
-        if recipe.functions or (decoder and "_adalin_origin" not in vars(type(owner.module))):
+        if recipe.functions or recipe.ways or (decoder and "_adalin_origin" not in vars(type(owner.module))):
             apply(owner.module, recipe)
     for module in structure.model.modules():
         if isinstance(module, nn.TransformerEncoder):  # nested tensors are for fused layers only
