@@ -1,9 +1,10 @@
 """show, list, export, import, report."""
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from rich.console import Console
 from tyro.conf import Positional
@@ -59,9 +60,15 @@ class ShowCommand(WithPlugins, WithPicture):
             console.print(f"episode of {run.method}, seed {run.seed}: {own}", soft_wrap=True)
 
 
+Section = Literal["benchmarks", "methods", "metrics", "networks", "presets", "activations"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ListCommand(WithPlugins):
     """Benchmarks, methods, metrics, networks, presets and activations, each with one line and its paper."""
+
+    section: Positional[Section | None] = None
+    """One of them alone; methods then say what they need and where they work."""
 
     def __call__(self, console: Console) -> int:
         self.import_plugins()
@@ -69,13 +76,15 @@ class ListCommand(WithPlugins):
 
         from adalin import activations
         from adalin.engine import presets
-        from adalin.methods import methods
+        from adalin.methods import method_rows, methods
         from adalin.metrics import metrics
         from adalin.models import models
         from adalin.rl import SoftActorCritic
         from adalin.streams import benchmarks
 
-        def table(title: str, rows: list[tuple[str, str, str]]) -> None:
+        def table(title: str, rows: Sequence[tuple[str, ...]]) -> None:
+            if self.section not in (None, title):
+                return
             grid = Table(box=None, show_header=False, title=title, title_justify="left", title_style="bold")
             grid.add_column(overflow="fold")
             for row in rows:
@@ -84,6 +93,9 @@ class ListCommand(WithPlugins):
 
         sac = (SoftActorCritic.name, SoftActorCritic.summary, SoftActorCritic.paper)
         table("benchmarks", [*((name, entry.summary, entry.paper) for name, entry in benchmarks().items()), sac])
+        if self.section == "methods":
+            table("methods", method_rows())
+            return 0
         table("methods", [(name, part.summary, part.paper) for name, part in methods().items()])
         table("metrics", [(name, metric.summary, metric.paper) for name, metric in metrics().items()])
         table("networks", [(name, summary, "") for name, summary in models().items()])

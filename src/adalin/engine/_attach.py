@@ -308,8 +308,16 @@ def _check(
     for rule in rules:
         if "fresh" in rule.needs:
             _check_fresh(model, rule)
+        if rule.of_plain_sgd and not _is_plain_sgd(optimizer):
+            raise ValueError(f"{rule.name} is an optimiser of its own: give it SGD without momentum and decay")
         if overrides(rule, "before_step") and any(parameter.layout != torch.strided for parameter in own.values()):
             raise ValueError(f"{rule.name} changes gradients, and some of them are sparse")
+
+
+def _is_plain_sgd(optimizer: torch.optim.Optimizer) -> bool:
+    return type(optimizer) is torch.optim.SGD and not any(
+        group["momentum"] or group["weight_decay"] for group in optimizer.param_groups
+    )
 
 
 def _check_fresh(model: nn.Module, rule: Rule) -> None:

@@ -101,6 +101,10 @@ class Net(Network):
     def params(self) -> Mapping[str, Tensor]:
         return super().params
 
+    @cached_property
+    def grads(self) -> Mapping[str, Tensor]:
+        return super().grads
+
     def watch(self) -> None:
         """Keep, from now on, what hidden layers give for the batch of `compute_gradients`, as `outputs`."""
 

@@ -18,13 +18,20 @@ from adalin.methods._activations import (
     short_name,
 )
 from adalin.methods._cbp import ContinualBackprop
+from adalin.methods._fire import FIRE
+from adalin.methods._hare_tortoise import HareTortoise
 from adalin.methods._l2 import L2
 from adalin.methods._l2_init import L2Init
 from adalin.methods._norm import LayerNorm, Norm, RMSNorm
+from adalin.methods._parseval import Parseval
 from adalin.methods._redo import ReDo
+from adalin.methods._resets import FullReset, HeadReset, OptimizerReset
 from adalin.methods._rule import Rule, check_together
 from adalin.methods._scratch import Scratch
 from adalin.methods._shrink_perturb import ShrinkPerturb
+from adalin.methods._upgd import UPGD
+from adalin.methods._wasserstein import Wasserstein
+from adalin.methods._weight_clip import WeightClip
 from adalin.nn import ACTIVATIONS, BASES, Option
 from adalin.optim import SGD, Adam, AdamW, Optimizer, RMSprop
 
@@ -147,6 +154,10 @@ def _parse(text: str, defaults: tuple[tuple[str, Option | None], ...], *versions
         check_together(rules)
     except ValueError as error:
         raise ValueError(f"method {text!r}: {error}") from None
+    plain = all(own == SGD(lr=own.lr, schedule=own.schedule) for own in optimizers)
+    for rule in rules:
+        if rule.of_plain_sgd and not plain:
+            raise ValueError(f"method {text!r}: {rule.name} is an optimiser of its own, with plain SGD only")
     activation = activations[0] if activations else _parse_part("baseline", dict(defaults))
     assert isinstance(activation, Activation)
     _check(activation)
@@ -236,7 +247,8 @@ _KINDS: dict[type, str] = {str: "a text", bool: "true or false", int: "a whole n
 _BOOLS = {"true": True, "false": False}
 
 _parts: tuple[type[Rule] | type[Optimizer] | type[Norm], ...] = (
-    *(L2, L2Init, ShrinkPerturb, Scratch, ReDo, ContinualBackprop),
+    *(L2, L2Init, Wasserstein, Parseval, WeightClip, ShrinkPerturb, HareTortoise, UPGD),
+    *(ReDo, ContinualBackprop, FIRE, OptimizerReset, HeadReset, FullReset, Scratch),
     *(LayerNorm, RMSNorm),
     *(SGD, Adam, AdamW, RMSprop),
 )

@@ -1,6 +1,6 @@
 """New units in the place of old ones: the one place that knows what belongs to a unit."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 
 import torch
@@ -101,6 +101,13 @@ def moments_of(net: Network, parameter: str) -> Iterator[Tensor]:
 def fan_in(edge: Edge, units: Tensor) -> int:
     """Numbers that feed one unit."""
     return units[0].numel()
+
+
+def inputs_of(params: Mapping[str, Tensor], name: str) -> int:
+    """Numbers that feed one unit of a weight's layer, or of a bias's."""
+    value = params[name]
+    weight = params.get(f"{name.rpartition('.')[0]}.weight".lstrip("."), value) if value.dim() < 2 else value
+    return weight[0].numel() if weight.dim() > 1 else weight.numel()
 
 
 def uniform(bound: Callable[[Edge, Tensor], float], generator: torch.Generator) -> Draw:

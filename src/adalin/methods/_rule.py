@@ -85,6 +85,9 @@ class Rule:
     opposes: ClassVar[frozenset[str]] = frozenset()
     """Things that no other rule may set beside it."""
 
+    of_plain_sgd: ClassVar[bool] = False
+    """Whether it is an optimiser of its own, which SGD without momentum and without decay completes."""
+
     @property
     def needs(self) -> frozenset[Need]:
         """What it asks for beside the parameters."""

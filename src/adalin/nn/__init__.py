@@ -6,6 +6,7 @@ from adalin.nn._concatenated import Concatenated, CReLU, DeepFourier
 from adalin.nn._fused import derivative_into, gate_into, is_prelu
 from adalin.nn._gates import GATES, Gate, as_gate
 from adalin.nn._interpolation import Interpolation
+from adalin.nn._leaky import IntervalDropout, SmoothLeaky
 from adalin.nn._native import native_form
 from adalin.nn._norms import SampleLayerNorm, SampleRMSNorm
 from adalin.nn._param_groups import param_groups, split_parameters
@@ -36,10 +37,12 @@ __all__ = [
     "Gate",
     "Init",
     "Interpolation",
+    "IntervalDropout",
     "Option",
     "PerNeuron",
     "SampleLayerNorm",
     "SampleRMSNorm",
+    "SmoothLeaky",
     "activations",
     "as_base",
     "as_gate",

@@ -13,6 +13,7 @@ from adalin.nn._adalin import AdaLin
 from adalin.nn._bases import BASES, MODULES, Base, make_base
 from adalin.nn._concatenated import Concatenated, CReLU, DeepFourier
 from adalin.nn._interpolation import Interpolation
+from adalin.nn._leaky import IntervalDropout, SmoothLeaky
 from adalin.nn._per_neuron import PerNeuron
 
 Option = str | bool | int | float
@@ -116,6 +117,12 @@ def _fixed(name: str, num_parameters: int | None, dim: int | None, inplace: bool
     return Fixed(base) if torchs is None else torchs(**options)
 
 
+def _plain(
+    layer: Callable[..., nn.Module], num_parameters: int | None, dim: int | None, inplace: bool = False, **options: Any
+) -> nn.Module:
+    return layer(**options)
+
+
 def _per_neuron(
     layer: type[PerNeuron], defaults: dict[str, Any], num_parameters: int | None, dim: int | None, **options: Any
 ) -> nn.Module:
@@ -167,6 +174,30 @@ for _name in BASES:
     _title = TITLES.get(_name, _name)
     register_activation(_name, partial(_fixed, _name), f"{_name}, fixed", title=_title, paper=PAPERS.get(_name, ""))
 register_activation("linear", partial(_fixed, "identity"), "no activation: a deep linear network", title="Deep linear")
+register_activation(
+    "smooth-leaky",
+    partial(_plain, SmoothLeaky),
+    "a leaky ReLU without a kink",
+    title="Smooth-Leaky",
+    paper="Lillo & Cheney 2026",
+    options={"slope": 0.1, "sharpness": 5.0, "width": 3.0},
+)
+register_activation(
+    "aid",
+    partial(_plain, IntervalDropout),
+    "interval-wise dropout: ReLU, or at random what it drops",
+    title="AID",
+    paper="Park et al. 2025",
+    options={"p": 0.9},
+)
+register_activation(
+    "rrelu",
+    partial(_plain, nn.RReLU),
+    "leaky ReLU with a slope drawn anew for each number",
+    title="RReLU",
+    paper="Xu et al. 2015",
+    options={"lower": 0.125, "upper": 1 / 3},
+)
 register_activation(
     "adalin",
     partial(_per_neuron, AdaLin, {}),

@@ -3,8 +3,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 
+import torch
 from torch import Tensor, nn
 
 from adalin.structure._units import Units
@@ -67,6 +69,12 @@ class Network(ABC):
     def grads(self) -> Mapping[str, Tensor]:
         """Their gradients, likewise."""
         return self.named([part.grad for part in self.parts])
+
+    @cached_property
+    def weight_names(self) -> tuple[str, ...]:
+        """Names of those parameters that decay and rules concern: neither alphas nor what norms learn."""
+        marks = [torch.full_like(part.value, part.is_weight) for part in self.parts]
+        return tuple(name for name, mark in self.named(marks).items() if mark.any())
 
     @abstractmethod
     def named(self, values: Sequence[Tensor]) -> Mapping[str, Tensor]:
