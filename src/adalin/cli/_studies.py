@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -77,6 +77,8 @@ class ReproduceCommand(Training):
     def _make(self, recipe: "Recipe", runs: "Sequence[Sequence[Run[Any]]]", console: Output) -> int:
         from adalin.studies import save_picture
 
+        if recipe.monitored and not self.execution.monitor:
+            return replace(self, execution=replace(self.execution, monitor=True))._make(recipe, runs, console)
         results: list[Result] = []
         codes = [0]
         for benchmark, members in _by_benchmark(runs).items():
@@ -91,11 +93,39 @@ class ReproduceCommand(Training):
         if results:
             show(results, console)
         name = f"{recipe.name}-{self.budget}" if results else recipe.name
+        if recipe.monitored:
+            return max(*codes, self._judge_monitor(runs, name, console))
         paths = save_picture(recipe.figure(runs, results), self.out / "figures", name)
         _judge(recipe, results, console)
         for path in paths:
             console.print(f"picture: {path}", soft_wrap=True)
         return max(codes)
+
+    def _judge_monitor(self, runs: "Sequence[Sequence[Run[Any]]]", name: str, console: Output) -> int:
+        """What the monitor said of the runs, against what happened to them."""
+        from adalin.data import load
+        from adalin.studies import (
+            controls,
+            save_picture,
+            snapshots_of,
+            validation,
+            validation_figure,
+            validation_lines,
+            write_validation,
+        )
+
+        snapshots = snapshots_of(self.out, chain.from_iterable(runs))
+        if not snapshots:
+            raise ValueError(f"{self.out} has no looks and probes: delete its runs, or give another --out")
+        images = load("mnist", self.data).train_images[:1_200].float() / 255
+        found = validation(snapshots, controls(images, seeds=self.seeds))
+        folder = self.out / "figures"
+        write_validation(found, folder / f"{name}.json")
+        for line in validation_lines(found):
+            console.print(line, soft_wrap=True, markup=False)
+        for path in [folder / f"{name}.json", *save_picture(validation_figure(snapshots), folder, name)]:
+            console.print(f"written: {path}", soft_wrap=True)
+        return 0
 
     def _plan(self, recipe: "Recipe", runs: "Sequence[Sequence[Run[Any]]]", console: Output) -> int:
         from adalin._text import duration

@@ -78,6 +78,8 @@ class ExecutionOptions:
     """Largest amount of work, in seconds, that is lost if the process is killed."""
     allow_engine_change: bool = False
     """Go on with runs that another engine or kind of processor has begun, whose numbers differ in their last digits."""
+    monitor: bool = False
+    """Looks and probes of every task (can these weights still learn?), in monitor.jsonl beside the rows."""
     log: tuple[Literal["tensorboard", "wandb"], ...] = ()
     """Trackers that get the rows, too, while training."""
 
@@ -147,8 +149,11 @@ class Training(Machine):
 
     def train(self, runs: "Sequence[Run[Any]]", console: Output) -> "tuple[list[Result], int]":
         """What has come of the runs, and the exit code: 130 if stopped, 1 if something went wrong."""
-        from adalin.executors import Work
+        from adalin.executors import Work, check_monitored
         from adalin.report import RunProgress, open_loggers
+
+        if self.execution.monitor:
+            check_monitored(runs)
 
         with (
             open_loggers(self.execution.log, self.out) as loggers,
@@ -177,6 +182,7 @@ class Training(Machine):
             hardware=self.hardware,
             checkpoint_seconds=self.execution.checkpoint_seconds,
             allow_engine_change=self.execution.allow_engine_change,
+            monitor=self.execution.monitor,
             stop=stop,
         )
 

@@ -8,7 +8,7 @@ from adalin.executors._job import Job, train_job
 from adalin.executors._local import Local
 from adalin.executors._plan import Plan, plan
 from adalin.executors._pool import check_workers, cores, engine_settings, execute
-from adalin.executors._python import define, run
+from adalin.executors._python import check_monitored, define, run
 from adalin.executors._ray import Ray
 from adalin.executors._slurm import Slurm
 from adalin.executors._status import RunStatus, SavedState, Status, StatusReader, look_at
@@ -26,6 +26,7 @@ __all__ = [
     "Status",
     "StatusReader",
     "Work",
+    "check_monitored",
     "check_workers",
     "cores",
     "define",

@@ -73,6 +73,7 @@ class Job:
             "device": session.hardware.device,
             "compile": session.hardware.compile,
             "allow_engine_change": session.allow_engine_change,
+            "monitor": session.monitor,
         }
         write_atomically(self.path, json.dumps(content).encode(), temporary=self.path.with_suffix(".tmp"))
 
@@ -113,6 +114,7 @@ def train_job(path: str | Path, stop: Callable[[], bool] = never) -> bool:
                 hardware=Hardware(content["device"], content["compile"]),
                 checkpoint_seconds=content["checkpoint_seconds"],
                 allow_engine_change=content["allow_engine_change"],
+                monitor=content.get("monitor", False),
                 lock_deadline=time.monotonic() + LOCK_SECONDS,
                 emit=note,
                 stop=stop,

@@ -117,6 +117,7 @@ class _Pool:
             hardware=session.hardware,
             checkpoint_seconds=session.checkpoint_seconds,
             allow_engine_change=session.allow_engine_change,
+            monitor=session.monitor,
             lock_deadline=session.lock_deadline,
         )
         self._plugins, self._size = plugins, workers

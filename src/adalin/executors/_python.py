@@ -14,11 +14,13 @@ from adalin.runs import (
     Event,
     Problem,
     Result,
+    Run,
     RunFolder,
     RunFolderError,
     Session,
     ignore,
     kind_of,
+    kinds,
 )
 
 
@@ -39,6 +41,13 @@ def define(
     return kind_of(benchmark).define(benchmark, methods, seeds, data=data, **settings)
 
 
+def check_monitored(runs: Sequence[Run[Any]]) -> None:
+    """Raises ValueError if looks and probes cannot be written beside the rows of a run."""
+    for run in runs:
+        if not kinds.get(run.kind).can_be_monitored:
+            raise ValueError(f"monitor is for runs on streams of tasks, not for {run.kind}")
+
+
 def run(
     benchmark: str,
     methods: Sequence[str],
@@ -49,6 +58,7 @@ def run(
     workers: int = 1,
     hardware: Hardware | None = None,
     allow_engine_change: bool = False,
+    monitor: bool = False,
     emit: Emit = ignore,
     **settings: Any,
 ) -> list[Result]:
@@ -56,7 +66,8 @@ def run(
 
     Settings are those of the command `adalin run`, such as tasks, epochs, batch_size, lr and images; left out, the
     benchmark's. Ctrl-C saves what there is before it raises KeyboardInterrupt. A run that another engine has begun is
-    refused, as its last digits would differ, unless that is allowed.
+    refused, as its last digits would differ, unless that is allowed. With `monitor`, looks and probes of each task are
+    written to `monitor.jsonl` beside the rows.
 
     Examples:
         >>> import tempfile
@@ -72,6 +83,8 @@ def run(
     if hardware is not None and not isinstance(hardware, Hardware):
         raise TypeError(f"hardware must be a Hardware, such as Hardware('cuda'), not {hardware!r}")
     runs = define(benchmark, methods, seeds, data=data, **settings).runs
+    if monitor:
+        check_monitored(runs)
     errors: list[str] = []
 
     def note(event: Event) -> None:
@@ -84,6 +97,7 @@ def run(
         data=data,
         hardware=hardware or Hardware(),
         allow_engine_change=allow_engine_change,
+        monitor=monitor,
         lock_deadline=time.monotonic() + LOCK_SECONDS,
         emit=note,
     )

@@ -5,6 +5,7 @@ from adalin.monitor._inputs import Call, call_of
 from adalin.monitor._look import Look
 from adalin.monitor._monitor import Monitor
 from adalin.monitor._probe import ProbeResult, probe, probe_calls
+from adalin.monitor._task import examine_task
 from adalin.monitor._twins import State, Twins
 from adalin.monitor._verdict import Diagnosis, Remedy, Sign, diagnose, signs_of
 
@@ -21,6 +22,7 @@ __all__ = [
     "call_of",
     "diagnose",
     "examine",
+    "examine_task",
     "look_at",
     "probe",
     "probe_calls",

@@ -3,6 +3,7 @@
 RUN/config.json      what defines the run
     manifest.json    versions, machine, data; under "resumed" what was different at later starts
     rows.jsonl       one JSON object per finished task
+    monitor.jsonl    looks and probes of each task, with --monitor
     cost.json        seconds of one core that it has taken
     checkpoint-*     see _checkpoint.py; the last one vouches for the rows before it
     lock             held by the process that works on the run
@@ -295,6 +296,26 @@ class RunFolder:
                 self._append(descriptor, line)
             finally:
                 os.close(descriptor)
+
+    def append_monitor(self, row: Row) -> None:
+        """Adds what a monitor saw at the end of a task; a task that is made again is there twice."""
+        path = self.path / "monitor.jsonl"
+        with plain_disk_errors(path):
+            descriptor = open_regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW)
+            try:
+                self.check_lock()
+                self._append(descriptor, row_line(row))
+            finally:
+                os.close(descriptor)
+
+    def monitor_rows(self) -> dict[int, Row]:
+        """What a monitor saw at the end of each task, by the task's number; the last word counts."""
+        path = self.path / "monitor.jsonl"
+        if not path.exists():
+            return {}
+        lines = complete_lines(read_file(path, MOST_BYTES)).splitlines()
+        rows = [json.loads(line) for line in lines]
+        return {row["task"]: row for row in rows}
 
     def rows(self) -> list[Row]:
         """The rows of the finished tasks, none missing; a torn last line is none."""

@@ -95,6 +95,8 @@ class Kind(ABC, Generic[Chosen]):
     """Further options of `define`, which say on what its runs are made and become part of the benchmark's name."""
     uses_hardware: ClassVar[bool] = True
     """Whether a device and a compiler can be chosen."""
+    can_be_monitored: ClassVar[bool] = False
+    """Whether looks and probes can be written beside its rows."""
     knows_all_names: ClassVar[bool] = False
     """Whether its benchmarks have names that it knows, so that it can tell what somebody may have meant."""
 

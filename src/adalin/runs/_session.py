@@ -37,6 +37,8 @@ class Session:
     """Largest amount of work that is lost if the process is killed."""
     allow_engine_change: bool = False
     """Whether a run may go on with an engine whose numbers differ in their last digits."""
+    monitor: bool = False
+    """Whether looks and probes of the networks are written beside the rows."""
     lock_deadline: float = -math.inf
     """Time (of `time.monotonic`) until which the command waits for folders that another process works on."""
     emit: Emit = ignore

@@ -2,6 +2,14 @@
 
 from adalin.studies._claims import CLAIMS, Claim, judge_claims
 from adalin.studies._compare import compare, compare_all
+from adalin.studies._monitor import (
+    controls,
+    snapshots_of,
+    validation,
+    validation_figure,
+    validation_lines,
+    write_validation,
+)
 from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, REPORT_SEEDS, SWEEP_SEEDS, hyper_parameters
 from adalin.studies._publish import MARKS, VERDICTS, publish, save_picture, write_markdown
 from adalin.studies._recipes import BUDGETS, Recipe, StreamPart, get_recipe, recipes
@@ -30,6 +38,7 @@ __all__ = [
     "choose",
     "compare",
     "compare_all",
+    "controls",
     "draw_story",
     "get_recipe",
     "hyper_parameters",
@@ -38,8 +47,13 @@ __all__ = [
     "recipes",
     "report_runs",
     "save_picture",
+    "snapshots_of",
     "sweep_runs",
     "sweep_table",
     "tell_story",
+    "validation",
+    "validation_figure",
+    "validation_lines",
     "write_markdown",
+    "write_validation",
 ]

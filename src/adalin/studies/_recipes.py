@@ -15,6 +15,12 @@ from adalin.report import summarise
 from adalin.runs import Result, Run, kind_of
 from adalin.streams import get_benchmark
 from adalin.studies._drawings import Panel, curves, derivative, heat_maps, mechanism, overhead
+from adalin.studies._monitor import (
+    HELD_OUT_BENCHMARKS,
+    HELD_OUT_METHODS,
+    VALIDATED_BENCHMARKS,
+    VALIDATED_METHODS,
+)
 from adalin.studies._paper import (
     MAIN_BENCHMARKS,
     MAIN_METHODS,
@@ -106,6 +112,8 @@ class Recipe:
     """Runs of each panel; none for a figure that needs no runs."""
     claims: tuple[str, ...] = ()
     """Claims that its runs are for, by number: "C8" is C8a and C8b."""
+    monitored: bool = False
+    """Whether it is about what the monitor says of its runs."""
 
     def runs(
         self, budget: str, *, seeds: Sequence[int] = REPORT_SEEDS, data: str | Path | None = None
@@ -228,6 +236,16 @@ _ALL = (
         curves,
         _everywhere("baseline", "adalin", "interpolation"),
         ("C15",),
+    ),
+    Recipe(
+        "monitor",
+        "Is the monitor right? Its verdicts, and every number, against the next task (not in the paper)",
+        curves,
+        tuple(
+            StreamPart(benchmark, (*VALIDATED_METHODS, *HELD_OUT_METHODS))
+            for benchmark in (*VALIDATED_BENCHMARKS, *HELD_OUT_BENCHMARKS)
+        ),
+        monitored=True,
     ),
     Recipe("overhead", "Parameters that AdaLin adds (appendix, table)", overhead, claims=("C19",)),
     Recipe("sign-entropy", "Sign entropy (appendix)", partial(curves, metric="sign_entropy"), _MAIN, ("C16", "C23")),

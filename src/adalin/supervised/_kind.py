@@ -106,6 +106,8 @@ class Supervised(Kind[SupervisedSettings]):
     def disk_bytes(self, run: StreamRun) -> int:
         return 300_000_000 if network_of(run) == "resnet18" else super().disk_bytes(run)
 
+    can_be_monitored = True
+
     def train(self, run: StreamRun, session: Session) -> None:
         name = benchmark_of(run).dataset
         dataset = None if name is None else load(name, session.data)

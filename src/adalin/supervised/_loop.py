@@ -4,6 +4,7 @@ All randomness comes from names (see `_seeds`), so a position is three numbers, 
 checkpoint is written at a task's end, or inside a task when the last one is a while ago.
 """
 
+import itertools
 import time
 from functools import partial
 
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from adalin.engine import Learner, Learning, NativeNet, Steps, make_net, presets
 from adalin.metrics import NetworkOnData, measure
+from adalin.monitor import examine_task
 from adalin.runs import Checkpoint, Ended, Position, Progress, Row, RunFolder, Session, resume
 from adalin.streams import Task
 from adalin.supervised._build import StreamRun, Streams, make_network, optimizer_of, order_of, steps_in, task_of
@@ -127,8 +129,21 @@ class TrainingLoop:
         )
         row = {"task": self._task, **measure(network)}
         self._folder.append_row(row)
+        if self._session.monitor:
+            self._note_monitor(data.floats(inputs), labels)
         self._task, self._step, self._accuracy_sum = self._task + 1, 0, 0.0
         self._session.emit(Row(self._run, row))
+
+    def _note_monitor(self, inputs: Tensor, labels: Tensor) -> None:
+        """Looks and a probe of the network as it is now; training does not notice."""
+        drawn = itertools.count()
+        seen = examine_task(
+            self._learner.net.model,
+            inputs,
+            labels,
+            fresh=lambda: make_network(self._run, self._stream, "monitor", next(drawn)),
+        )
+        self._folder.append_monitor({"task": self._task, **seen})
 
     def _due(self) -> bool:
         return time.monotonic() - self._saved > self._session.checkpoint_seconds
