@@ -76,4 +76,4 @@ def test_what_is_held_out_has_no_part_in_choosing():
 
 def test_monitoring_sac_is_refused_in_one_line():
     with pytest.raises(ValueError, match="monitor is for runs on streams of tasks, not for sac"):
-        adalin.run("sac-Hopper-v4", ["baseline"], [3], monitor=True, steps=2000)
+        adalin.run("sac-Hopper-v4", ["baseline"], [3], monitor=True, steps=10_000)

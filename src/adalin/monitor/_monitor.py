@@ -1,16 +1,20 @@
 """Monitor(model): watches networks while any loop trains them, and says whether they can still learn."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from torch import nn
 from torch.optim import Optimizer
 
+from adalin.monitor._figure import save_figure
 from adalin.monitor._inputs import call_of, kept
 from adalin.monitor._journal import Journal, Mark, Value
 from adalin.monitor._loggers import listeners_of
 from adalin.monitor._look import Look
+from adalin.monitor._page import page_of
+from adalin.monitor._picture import pictured
 from adalin.monitor._probe import ProbeResult
 from adalin.monitor._table import layer_rows, layer_table
 from adalin.monitor._verdict import STATES, Diagnosis, diagnose
@@ -146,6 +150,31 @@ class Monitor:
             subject=watched.label,
             why_no_probe=reason,
         )
+
+    def report(self, path: str | Path = "monitor.html", *, probe: bool = True, title: str | None = None) -> Path:
+        """Write the verdict and the pictures of all networks to one file; returns its path.
+
+        A page (.html) needs nothing but a browser; a figure (.png, .pdf, .svg) needs matplotlib. `probe` as in
+        `verdict`; `title` is the heading of a figure.
+        """
+        path = Path(path)
+        if path.suffix not in (".html", ".png", ".pdf", ".svg"):
+            raise ValueError(f"the report's name must end in .html, .png, .pdf or .svg: {path.name}")
+        if not path.parent.is_dir():
+            raise ValueError(f"there is no folder {path.parent} for {path.name}")
+        networks = [
+            pictured(
+                "" if title and len(self._watched) == 1 else watched.label,
+                self.verdict(name, probe=probe),
+                self._journal.of(name),
+            )
+            for name, watched in self._watched.items()
+        ]
+        if path.suffix == ".html":
+            path.write_text(page_of(networks), "utf-8")
+        else:
+            save_figure(networks, path, title=title or "Can these weights still learn?")
+        return path
 
     def table(self) -> list[dict[str, Any]]:
         """One row per network, look and layer, for a data frame."""

@@ -221,12 +221,19 @@ class Watched:
             self._attach(optimizer)
 
     def _attach(self, optimizer: Optimizer) -> None:
-        self._optimizer = weakref.ref(optimizer)
-        self._starts_new = not any(id(p) in self._mine for p in optimizer.state)
+        # Where a new optimiser takes its place, as after a treatment, that one is looked for.
+        self._optimizer = weakref.ref(optimizer, Hook(self, "_search_anew"))
+        if not self._started:
+            self._starts_new = not any(id(p) in self._mine for p in optimizer.state)
         self._handles.append(optimizer.register_step_post_hook(self._counter))
         self._counter.due = 1
         if self._is_open:
             self._temporary.append(optimizer.register_step_pre_hook(Hook(self, "_before_step")))
+
+    @_safely
+    def _search_anew(self, *arguments: Any) -> None:
+        if self._handles:  # not closed
+            self._handles[:] = [register_optimizer_step_pre_hook(Hook(self, "_search"))]
 
     @_safely
     def _forward(self, entry: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
