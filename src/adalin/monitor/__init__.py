@@ -1,5 +1,6 @@
 """Can these weights still learn? Looks and probes at any network in any loop."""
 
+from adalin.monitor._callbacks import huggingface_callback, lightning_callback, sb3_callback
 from adalin.monitor._examine import examine, look_at
 from adalin.monitor._inputs import Call, call_of
 from adalin.monitor._look import Look
@@ -23,8 +24,11 @@ __all__ = [
     "diagnose",
     "examine",
     "examine_task",
+    "huggingface_callback",
+    "lightning_callback",
     "look_at",
     "probe",
     "probe_calls",
+    "sb3_callback",
     "signs_of",
 ]

@@ -21,17 +21,17 @@ class Call(NamedTuple):
 
     @property
     def size(self) -> int | None:
-        """Number of inputs, if all tensors agree in it."""
-        sizes = {len(t) if t.dim() else -1 for t in _tensors((self.args, self.kwargs))}
-        return sizes.pop() if len(sizes) == 1 and -1 not in sizes else None
+        """Number of inputs, if all tensors agree in it; numbers on their own are none."""
+        sizes = {len(tensor) for tensor in _tensors((self.args, dict(self.kwargs))) if tensor.dim()}
+        return sizes.pop() if len(sizes) == 1 else None
 
     def of(self, model: nn.Module) -> Any:
         """Make the call on a model or a copy of it."""
         return model.get_submodule(self.entry)(*self.args, **self.kwargs)
 
-    def pick(self, rows: Tensor | slice) -> "Call":
+    def pick(self, rows: Tensor) -> "Call":
         """The same with some of its inputs."""
-        return self.map(lambda tensor: tensor[rows.to(tensor.device) if isinstance(rows, Tensor) else rows])
+        return self.map(lambda tensor: tensor[rows.to(tensor.device)] if tensor.dim() else tensor)
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "Call":
         """The same with other tensors."""
@@ -93,7 +93,9 @@ def _one(calls: Sequence[Call]) -> Call:
     columns = [tree_flatten((call.args, dict(call.kwargs)))[0] for call in calls]
     form = tree_flatten((calls[0].args, dict(calls[0].kwargs)))[1]
     leaves = [
-        torch.cat([column[i] for column in columns]) if isinstance(columns[0][i], Tensor) else columns[0][i]
+        torch.cat([column[i] for column in columns])
+        if isinstance(columns[0][i], Tensor) and columns[0][i].dim()
+        else columns[0][i]
         for i in range(len(columns[0]))
     ]
     args, kwargs = tree_unflatten(leaves, form)

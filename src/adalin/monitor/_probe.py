@@ -5,7 +5,6 @@ start at a loss of log 2 alike, whatever scale their outputs have, and need no l
 that are right, from 0 (chance) to 1 (all); the score is its mean over the first K steps with Adam.
 """
 
-import copy
 import math
 import statistics
 import time
@@ -20,7 +19,7 @@ from torch import Tensor, nn
 from adalin.metrics import undisturbed
 from adalin.monitor._inputs import Call, call_of, kept, merged, outputs_of
 from adalin.monitor._look import device_of
-from adalin.monitor._twins import Twins
+from adalin.monitor._twins import Twins, copy_of
 
 SAMPLES = 128
 BATCH = 16
@@ -168,7 +167,7 @@ def probe_calls(
                 break
             torch.manual_seed(seed + 1 + draw)
             twin = twins.draw(fit.generator(1 + draw))
-            curves = [fit(copy.deepcopy(model), draw=draw, most=steps), fit(twin, draw=draw, most=steps)]
+            curves = [fit(copy_of(model), draw=draw, most=steps), fit(twin, draw=draw, most=steps)]
             aged, fresh = (statistics.mean(max(0.0, p) for p in curve) for curve in curves)
             result = replace(
                 result, aged=[*result.aged, aged], fresh=[*result.fresh, fresh], curves=[*result.curves, curves]

@@ -3,9 +3,11 @@
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 RESETS = ("reset_parameters", "_reset_parameters")
 """Methods of torch's modules that draw their parameters anew."""
@@ -37,6 +39,21 @@ class State:
                 if name in self.buffers:
                     buffer.copy_(self.buffers[name])
         return model
+
+
+class _DetachedCopies(TorchFunctionMode):
+    """Copies of tensors that a model keeps from its last forward, which cannot be copied with their graph."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function is Tensor.__deepcopy__ and not args[0].is_leaf:
+            return args[0].detach().clone()
+        return function(*args, **(kwargs or {}))
+
+
+def copy_of(model: nn.Module) -> Any:
+    """A deep copy of a model."""
+    with _DetachedCopies():
+        return copy.deepcopy(model)
 
 
 class Twins:
@@ -81,8 +98,8 @@ class Twins:
             shapes = {name: p.shape for name, p in self._model.named_parameters()}
             if {name: p.shape for name, p in twin.named_parameters()} != shapes:
                 raise ValueError("fresh() builds a network with other parameters than the model's")
-            return State.of(twin).load(copy.deepcopy(self._model))
-        twin = copy.deepcopy(self._model)
+            return State.of(twin).load(copy_of(self._model))
+        twin = copy_of(self._model)
         if self._first is not None:
             parameters = {name: _permuted(p, generator) for name, p in self._first.parameters.items()}
             return State(parameters, self._first.buffers).load(twin)

@@ -1,6 +1,5 @@
 """One network that is watched: when it is looked at, and what is kept for that while it trains."""
 
-import copy
 import math
 import sys
 import time
@@ -23,7 +22,7 @@ from adalin.monitor._inputs import Call, kept, merged
 from adalin.monitor._journal import Journal, ProbeNote
 from adalin.monitor._look import Look, Sketch, gradient_norms, gradients_of, healths, sketch_of, weights_of
 from adalin.monitor._probe import ProbeResult, probe_calls
-from adalin.monitor._twins import State, Twins
+from adalin.monitor._twins import State, Twins, copy_of
 
 FIRST_CHECK = 20
 """Steps until the time of one is known."""
@@ -386,7 +385,7 @@ class Watched:
             self._first_layers, self._has_baseline = layers, is_full
         elif is_full:
             self._has_baseline = True
-            twin = self._first.load(copy.deepcopy(self.model))
+            twin = self._first.load(copy_of(self.model))
             again, _, _ = healths(twin, calls)
             for name, numbers in again.items():
                 kept = {key: v for key, v in self._first_layers.get(name, {}).items() if key == "gradient_dormant"}
