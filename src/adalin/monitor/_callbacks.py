@@ -18,7 +18,7 @@ def sb3_callback(**options: Any) -> Any:
     """
     base = import_module("stable_baselines3.common.callbacks").BaseCallback
 
-    class MonitorCallback(base):  # type: ignore[misc, valid-type]
+    class SB3MonitorCallback(base):  # type: ignore[misc, valid-type]
         monitor: Monitor | None = None
 
         def _on_training_start(self) -> None:
@@ -35,7 +35,7 @@ def sb3_callback(**options: Any) -> Any:
                 if name != "step":
                     self.logger.record(name, value)
 
-    return MonitorCallback()
+    return SB3MonitorCallback()
 
 
 def _networks_of(agent: Any) -> dict[str, nn.Module]:
@@ -60,7 +60,7 @@ def lightning_callback(**options: Any) -> Any:
     except ImportError:
         base = import_module("pytorch_lightning").Callback
 
-    class MonitorCallback(base):  # type: ignore[misc, valid-type]
+    class LightningMonitorCallback(base):  # type: ignore[misc, valid-type]
         monitor: Monitor | None = None
 
         def on_fit_start(self, trainer: Any, pl_module: nn.Module) -> None:
@@ -70,7 +70,7 @@ def lightning_callback(**options: Any) -> Any:
             if self.monitor is not None:
                 self.monitor.close()
 
-    return MonitorCallback()
+    return LightningMonitorCallback()
 
 
 def _trained_children(module: nn.Module) -> dict[str, nn.Module]:
@@ -88,7 +88,7 @@ def huggingface_callback(**options: Any) -> Any:
     """
     base = import_module("transformers").TrainerCallback
 
-    class MonitorCallback(base):  # type: ignore[misc, valid-type]
+    class TrainerMonitorCallback(base):  # type: ignore[misc, valid-type]
         monitor: Monitor | None = None
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
@@ -98,4 +98,4 @@ def huggingface_callback(**options: Any) -> Any:
             if self.monitor is not None:
                 self.monitor.close()
 
-    return MonitorCallback()
+    return TrainerMonitorCallback()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from adalin.monitor._look import layer_label
 from adalin.monitor._picture import BACKGROUNDS, COLOURS, STATE_COLOURS, STATE_WORDS, WORDS, Pictured
 from adalin.monitor._probe import BEHIND
 
@@ -87,11 +88,11 @@ def _draw_layer(axes: Any, network: Pictured, which: int) -> None:
     ranks = [100 * share for share in (*layer.rank_share, layer.rank_share[-1])]
     axes.plot(steps, ranks, color="#222", linestyle="--", linewidth=1.5)
     axes.set_ylim(0, 100)
-    axes.set_ylabel(f"layer {layer.name}\nunits, %")
+    axes.set_ylabel(f"{layer_label(layer.name)}\nunits, %")
     if which == 0:
         _name_areas(axes, stacks, steps)
-        k = len(ranks) // 8
-        axes.annotate("effective rank", (steps[k], ranks[k]), (4, -14), textcoords="offset points", fontsize=SMALL)
+        k = min(max(range(len(ranks)), key=lambda i: ranks[i]), len(ranks) - max(2, len(ranks) // 4))
+        axes.annotate("effective rank", (steps[k], ranks[k]), (0, -16), textcoords="offset points", fontsize=SMALL)
 
 
 def _name_areas(axes: Any, stacks: Sequence[Sequence[float]], steps: Sequence[int]) -> None:

@@ -114,6 +114,11 @@ def gradients_of(kept: Sequence[Sketch], norms: Mapping[str, float]) -> Gradient
     return Gradients([sketch for sketch, _ in kept if len(sketch) == usual], units, norms)
 
 
+def layer_label(name: str) -> str:
+    """How people read a layer's name: "layer 0", "layer1"."""
+    return name if "layer" in name.lower() else f"layer {name}"
+
+
 def device_of(model: nn.Module) -> torch.device:
     """The device of a model's first parameter."""
     return next((p.device for p in model.parameters()), torch.device("cpu"))

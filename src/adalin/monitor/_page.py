@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from adalin.monitor._look import Look
+from adalin.monitor._look import Look, layer_label
 from adalin.monitor._picture import (
     BACKGROUNDS,
     COLOURS,
@@ -204,8 +204,8 @@ def _layer_panel(network: Pictured, layer: LayerHistory) -> str:
     )
     parts.append(axes.frame([(0, "0"), (0.5, "50 %"), (1, "100 %")]))
     parts.append(_marks(network, axes, named=False))
-    title = f"layer {layer.name} ({layer.base}), {layer.units:,} units"
-    return _panel(title, "".join(parts), f"what the units of layer {layer.name} do over time")
+    title = f"{layer_label(layer.name)} ({layer.base}), {layer.units:,} units"
+    return _panel(title, "".join(parts), f"what the units of {layer_label(layer.name)} do over time")
 
 
 def _heat_panel(network: Pictured) -> str:
@@ -218,7 +218,7 @@ def _heat_panel(network: Pictured) -> str:
         for k, step in enumerate(layer.steps):
             end = layer.steps[k + 1] if k + 1 < len(layer.steps) else network.last_step
             x = axes.x(step)
-            text = f"layer {layer.name}, step {step:,}: {layer.works[k]:.0%} of units work"
+            text = f"{layer_label(layer.name)}, step {step:,}: {layer.works[k]:.0%} of units work"
             parts.append(
                 f'<rect x="{x:.1f}" y="{TOP + i * height:.2f}" width="{max(axes.x(end) - x, 1):.1f}" '
                 f'height="{height + 0.3:.2f}" fill="{_heat(layer.works[k])}"><title>{escape(text)}</title></rect>'

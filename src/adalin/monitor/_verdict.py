@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import adalin
-from adalin.monitor._look import Look
+from adalin.monitor._look import Look, layer_label
 from adalin.monitor._probe import BEHIND, ProbeResult
 
 Found = Literal["lost", "able", "unclear", "no probe"]
@@ -112,7 +112,7 @@ def signs_of(look: Look, first: Look | None) -> tuple[Sign, ...]:
     """What the looks find, the worst layer of each kind, the largest excess first."""
     if any(layer.get("finite") == 0.0 for layer in look.layers.values()):
         broken = next(name for name, layer in look.layers.items() if layer.get("finite") == 0.0)
-        return (Sign("finite", broken, 0.0, 1.0, f"layer {broken} gives NaN or infinite numbers"),)
+        return (Sign("finite", broken, 0.0, 1.0, f"{layer_label(broken)} gives NaN or infinite numbers"),)
     found: list[tuple[float, Sign]] = []
     for rule in RULES:
         layers: dict[str, tuple[float, float | None]] = {}
@@ -125,7 +125,7 @@ def signs_of(look: Look, first: Look | None) -> tuple[Sign, ...]:
             worst = max(layers, key=lambda name: layers[name][0])
             value, before = layers[worst]
             was = "" if before is None else f" ({before:.0%} at first)"
-            text = f"layer {worst}: {value:.0%} {rule.says}{was}"
+            text = f"{layer_label(worst)}: {value:.0%} {rule.says}{was}"
             found.append((value / rule.threshold, Sign(rule.name, worst, value, before, text)))
     signs = [sign for _, sign in sorted(found, key=lambda pair: -pair[0])]
     step = look.overall.get("step")
@@ -149,7 +149,7 @@ def _rank_signs(look: Look, first: Look) -> list[Sign]:
         return []
     name = min(low, key=lambda key: low[key][0] / low[key][1])
     now, before = low[name]
-    return [Sign("rank", name, now, before, f"layer {name}: effective rank {now:.1f} ({before:.1f} at first)")]
+    return [Sign("rank", name, now, before, f"{layer_label(name)}: effective rank {now:.1f} ({before:.1f} at first)")]
 
 
 def diagnose(

@@ -3,7 +3,6 @@
 import ctypes
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -90,6 +89,8 @@ class FreshNumbers:
         for region in regions:
             rows = self._factors[region.offset : end_of(region)].view(region.rows, padded(region.columns))
             rows[:, : region.columns] = region.bound / 2**15
+        import numpy as np  # torch alone must do for layers, convert and the monitor
+
         self._places = np.arange(1, flat.numel() // NUMBERS + 1, dtype=np.uint64) * np.uint64(GOLDEN)
 
     def draw(self, key: int, step: int) -> None:
@@ -98,6 +99,8 @@ class FreshNumbers:
             self._kernel.start(key, step)
             self._kernel()
             return
+        import numpy as np
+
         z = self._places + np.uint64((key + step * len(self._places) * GOLDEN) % WORD)
         z ^= z >> np.uint64(30)
         z *= np.uint64(0xBF58_476D_1CE4_E5B9)
