@@ -252,8 +252,10 @@ Outcome backward_columns(const float* x, const float* alpha, const float* grad, 
         row += together.value;
       };
       for (int64_t piece_end = smaller(row + ROWS, rows_end); row < piece_end;) {
-        // Four whole rows at a time, so that alphas and sums are read less often.
-        if (row + 4 <= piece_end && columns.count(row + 3, column, end) == end - column) rows_at_once(Constant<4>{});
+        // Whole rows side by side, where there is more to compute than to read: PRelu waits for memory alone.
+        constexpr int TOGETHER = F::any_x ? 1 : 4;
+        int64_t last = row + TOGETHER - 1;
+        if (last < piece_end && columns.count(last, column, end) == end - column) rows_at_once(Constant<TOGETHER>{});
         else rows_at_once(Constant<1>{});
       }
       for (int64_t i = 0; i < end - column; i++) total[i] += sums[i];
