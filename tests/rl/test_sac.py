@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributions import Normal
 
-from adalin.engine import ModuleNet, Net
+from adalin import native
+from adalin.engine import ModuleNet, NativeNet, Net
 from adalin.nn import AdaLin, make_activation
 from adalin.rl._sac import SAC, Batch
 
@@ -392,3 +393,20 @@ def test_a_restored_agent_needs_all_of_its_state() -> None:
         assert is_noticed({**state, name: torch.zeros_like(value)}), name
     assert is_noticed(state, updates=2)
     assert is_noticed(state, noise=torch.Generator().manual_seed(77).get_state())
+
+
+@pytest.mark.skipif(native.isa() != "v4", reason="needs AVX-512")
+@pytest.mark.parametrize("activation", ["relu", "adalin", "adalin-tanh", "crelu"])
+def test_updates_give_the_same_bits_on_avx2_and_avx512(activation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bits = []
+    for isa in ("v3", "v4"):
+        kernels = native.load(isa)
+        monkeypatch.setattr(native, "library", lambda kernels=kernels: kernels)  # what optimisers ask for
+        actor, critics = networks(activation)
+        targets = networks(activation, seed=99)[1]
+        nets = [[NativeNet(own, kernels) for own in group] for group in ([actor], critics, targets)]
+        sac = SAC(nets[0][0], *nets[1:], torch.tensor(LOW), torch.tensor(HIGH), torch.Generator().manual_seed(3))
+        for number in range(12):
+            sac.update(batch(number))
+        bits.append({name: value.numpy().tobytes() for name, value in sac.state().items()})
+    assert bits[0] == bits[1]

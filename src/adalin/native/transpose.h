@@ -26,12 +26,13 @@ INLINE void transpose_four(Real* to, int64_t to_stride, const Real* from, int64_
   for (int j = 0; j < 4; j++) *reinterpret_cast<UnalignedFour*>(to + j * to_stride) = columns[j];
 }
 
-// to[j][i] = from[i][j]
+// to[j][i] = from[i][j]. Sixteen columns at a time: rows a power of two apart would push each other out of the cache.
 inline void transpose(Real* to, int64_t to_stride, const Real* from, int64_t from_stride, int64_t rows, int64_t columns) {
   int64_t whole_rows = rows / 4 * 4, whole_columns = columns / 4 * 4;
-  for (int64_t j = 0; j < whole_columns; j += 4)
+  for (int64_t first = 0; first < whole_columns; first += STEP)
     for (int64_t i = 0; i < whole_rows; i += 4)
-      transpose_four(to + j * to_stride + i, to_stride, from + i * from_stride + j, from_stride);
+      for (int64_t j = first; j < whole_columns && j < first + STEP; j += 4)
+        transpose_four(to + j * to_stride + i, to_stride, from + i * from_stride + j, from_stride);
   for (int64_t j = 0; j < columns; j++)
     for (int64_t i = j < whole_columns ? whole_rows : 0; i < rows; i++) to[j * to_stride + i] = from[i * from_stride + j];
 }
