@@ -252,9 +252,8 @@ class Network:
     def put_grad(self, grad: Tensor) -> None:
         """The gradient for the outputs."""
         layer, batch = self.layers[-1], grad.shape[0]
-        place = self.view(layer.grad, batch, layer.stride, layer.padded)
-        place[:, layer.outputs :] = 0
-        place[:, : layer.outputs] = grad
+        self.view(layer.grad, batch, layer.stride, layer.outputs).copy_(grad)
+        self.view(layer.grad + layer.outputs, batch, layer.stride, layer.padded - layer.outputs).zero_()
 
     def backward(self, x: Tensor) -> None:
         """All gradients, from that for the outputs of the last pass."""
