@@ -1,5 +1,7 @@
 """Every test starts from the same random state and uses one thread: the suite runs on several processes."""
 
+from collections.abc import Iterator
+
 import hypothesis
 import pytest
 import torch
@@ -15,6 +17,15 @@ hypothesis.settings.load_profile("adalin")
 def _one_thread_and_seed() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def forget() -> Iterator[None]:
+    """What the test registers is forgotten."""
+    from registries import forgotten
+
+    with forgotten():
+        yield
 
 
 @pytest.fixture

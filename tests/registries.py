@@ -1,21 +1,23 @@
 """What a test registers is forgotten when it is over."""
 
-import pytest
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
-import adalin.models  # noqa: F401, so that every registry is there
+import adalin.executors  # noqa: F401, so that every registry is there
 from adalin import _registry
-from adalin.metrics import _activations
 
 
-def forget_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    for registry in _registry.registries:
-        monkeypatch.setattr(registry, "_entries", dict(registry._entries))
-        monkeypatch.setattr(registry, "version", registry.version)
-    monkeypatch.setattr(_activations, "_CLASSES", _activations._CLASSES.copy())
+@contextmanager
+def forgotten() -> Iterator[None]:
+    """Everything that is registered meanwhile is forgotten at the end."""
+    with ExitStack() as stack:
+        for registry in _registry.registries:
+            stack.enter_context(registry.temporarily())
+        yield
 
 
 def forget_all(what: str) -> None:
-    """Empty a registry, after `forget_later`."""
+    """Empty a registry, inside `forgotten`."""
     for registry in _registry.registries:
         if registry.what == what:
             registry._entries.clear()

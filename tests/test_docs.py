@@ -7,7 +7,6 @@ import pytest
 
 from adalin.report import read_results
 from adalin.studies import write_markdown
-from registries import forget_later
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -18,10 +17,10 @@ def name(page):
     return str(page.relative_to(ROOT))
 
 
+@pytest.mark.usefixtures("forget")
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_the_python_blocks_of_a_page_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    forget_later(monkeypatch)
     text = page.read_text()
     scope = {"__name__": "docs"}
     for block in re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE):

@@ -22,7 +22,6 @@ from adalin.runs import Event, Progress, Run, RunFolder, Session
 from adalin.streams import Task, get_benchmark, register_benchmark
 from method_texts import METHODS
 from own_benchmarks import on_data
-from registries import forget_later
 from synthetic_data import synthetic
 
 SHAPES = {"mlp": (1, 8, 8), "cnn": (3, 16, 16)}
@@ -180,8 +179,7 @@ BENCHMARKS = {
 
 
 @pytest.fixture
-def _benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
-    forget_later(monkeypatch)
+def _benchmarks(forget: None) -> None:
     for benchmark in BENCHMARKS.values():
         register_benchmark(benchmark)
 

@@ -20,13 +20,10 @@ from adalin.nn import activations
 from adalin.optim import SGD, Adam, AdamW
 from adalin.streams import get_benchmark, register_benchmark
 from own_benchmarks import on_data
-from registries import forget_later
+from registries import forgotten
 from synthetic_data import synthetic
 
-
-@pytest.fixture(autouse=True)
-def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    forget_later(monkeypatch)
+pytestmark = pytest.mark.usefixtures("forget")
 
 
 def message(text: str, **defaults: Any) -> str:
@@ -354,8 +351,7 @@ def test_a_text_is_parsed_once_until_something_is_registered() -> None:
 
 
 def test_what_a_test_registers_is_unknown_again_afterwards() -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        forget_later(patch)
+    with forgotten():
         register_method(Cool)
         assert str(Method.parse("cool")) == "cool"
     assert message("cool").startswith("unknown method 'cool'")

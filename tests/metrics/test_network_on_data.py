@@ -11,7 +11,6 @@ from torch import nn
 import metrics_oracle
 from adalin import AdaLin, CReLU, Interpolation, make_activation
 from adalin.metrics import NetworkOnData, measure, register_hidden_activation
-from registries import forget_later
 
 
 def assert_same(first, second, tolerance):
@@ -151,9 +150,7 @@ def test_an_identity_is_an_activation_only_where_there_is_no_other():
     assert [layer.name for layer in NetworkOnData(mixed, *data).layers] == ["2"]
 
 
-def test_own_activations_are_found_by_attribute_or_registration(monkeypatch):
-    forget_later(monkeypatch)
-
+def test_own_activations_are_found_by_attribute_or_registration():
     class Marked(nn.Module):
         is_activation = True
 

@@ -9,17 +9,11 @@ import torch
 
 import metrics_oracle
 from adalin.metrics import NEEDS, NetworkOnData, measure, metrics, register_metric
-from registries import forget_later
 
 
 @pytest.fixture
 def network():
     return NetworkOnData(*metrics_oracle.mlp("adalin-relu", torch.float32))
-
-
-@pytest.fixture
-def registry(monkeypatch):
-    forget_later(monkeypatch)
 
 
 def test_every_metric_says_what_it_is():
@@ -41,7 +35,7 @@ def test_per_neuron_values_have_7_significant_digits(network):
     assert values == [float(f"{a:.7g}") for module in (1, 3) for a in network.model[module].alpha.tolist()]
 
 
-@pytest.mark.usefixtures("registry")
+@pytest.mark.usefixtures("forget")
 def test_an_own_metric_may_return_tensors_and_numbers_that_json_lacks(network):
     register_metric("mine", "my own")(lambda network: {"a": torch.tensor([1.0, math.inf]), "b": (math.nan, 2, None)})
     assert metrics()["mine"].paper == ""
@@ -103,7 +97,7 @@ def test_needs_are_all_that_a_metric_looks_at(network, monkeypatch):
         assert looked_at <= entry.needs, name
 
 
-@pytest.mark.usefixtures("registry")
+@pytest.mark.usefixtures("forget")
 def test_a_metric_of_ones_own_needs_everything_unless_it_says_less(network):
     register_metric("mine", "my own")(lambda network: 1.0)
 
@@ -121,7 +115,7 @@ def nothing(network):
     return None
 
 
-@pytest.mark.usefixtures("registry")
+@pytest.mark.usefixtures("forget")
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

@@ -12,7 +12,6 @@ from torch import nn
 from adalin.methods import Method, methods
 from adalin.models import INITS, make_model, models, register_model
 from adalin.models._mlp import mlp
-from registries import forget_later
 
 SHAPES = {"mlp": (1, 28, 28), "cnn": (3, 32, 32)}
 CLASSES = {"mlp": 10, "cnn": 100}
@@ -164,12 +163,7 @@ def test_an_initialisation_depends_on_the_random_state_only(init: str) -> None:
 # by name
 
 
-@pytest.fixture
-def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    forget_later(monkeypatch)
-
-
-@pytest.mark.usefixtures("_forget")
+@pytest.mark.usefixtures("forget")
 def test_a_model_of_ones_own_is_built_for_every_method() -> None:
     def deep(shape: tuple[int, ...], outputs: int, activation: object, *, hidden: tuple[int, ...]) -> nn.Module:
         return mlp(torch.Size(shape).numel(), outputs, activation, hidden=hidden)
@@ -183,14 +177,14 @@ def test_a_model_of_ones_own_is_built_for_every_method() -> None:
     assert widths(halved) == [(4, 4), (8, 4), (8, 4), (8, 2)]
 
 
-@pytest.mark.usefixtures("_forget")
+@pytest.mark.usefixtures("forget")
 def test_a_second_model_of_the_same_name_is_refused() -> None:
     build: Callable[..., nn.Module] = lambda *args, **kwargs: nn.Linear(1, 1)  # noqa: E731
     with pytest.raises(ValueError, match=r"^a model named 'mlp' is registered already$"):
         register_model("mlp", build, hidden=(), summary="x")
 
 
-@pytest.mark.usefixtures("_forget")
+@pytest.mark.usefixtures("forget")
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [

@@ -19,7 +19,6 @@ from adalin import (
     param_groups,
     register_activation,
 )
-from registries import forget_later
 
 
 @pytest.mark.parametrize(("shape", "dim"), [((4, 6), 1), ((4, 6, 5, 5), 1), ((4, 6, 5), -1), ((6,), 1)])
@@ -116,8 +115,16 @@ def test_a_class_or_callable_serves_in_place_of_a_name():
     assert isinstance(make_activation(lambda: nn.ELU(0.5)), nn.ELU)
 
 
-def test_ones_own_activation_can_be_registered(monkeypatch):
-    forget_later(monkeypatch)
+@pytest.mark.usefixtures("forget")
+@pytest.mark.parametrize("made", [None, 5, nn.ReLU])
+def test_ones_own_activation_that_is_no_module_is_told_when_it_is_made(made):
+    register_activation("mine", lambda width, dim: made, "an example")
+    with pytest.raises(TypeError, match=r"^the activation 'mine' must be an nn.Module, and its function made "):
+        make_activation("mine", 3)
+
+
+@pytest.mark.usefixtures("forget")
+def test_ones_own_activation_can_be_registered():
     register_activation("cube", lambda width, dim: nn.ELU(), "an example")
     assert isinstance(make_activation("cube", 3), nn.ELU)
     with pytest.raises(ValueError, match="registered already"):
@@ -137,11 +144,11 @@ def build(width, dim):
         ({"expansion": 1.5}, "the expansion of an activation must be a whole number >= 1, not 1.5"),
         ({"options": {"a": None}}, "option 'a' of an activation needs a default: a text, a number or a bool"),
         ({"options": {"a b": 1}}, "option 'a b' of an activation needs a default: a text, a number or a bool"),
+        ({"expansion": True}, "the expansion of an activation must be a whole number >= 1, not True"),
         ({"name": "a/b"}, "an activation's name is made of letters, digits, "),
     ],
 )
-def test_nonsense_is_refused_when_it_is_registered(changed, expected, monkeypatch):
-    forget_later(monkeypatch)
+def test_nonsense_is_refused_when_it_is_registered(changed, expected):
     arguments = {"name": "own", "build": build, "summary": "mine"} | changed
     with pytest.raises(ValueError, match=f"^{re.escape(expected)}") as error:
         register_activation(**arguments)

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from adalin.rl import _loop
-from registries import forget_later
 from rl.tiny_sac import make_small
 
 
@@ -20,8 +19,7 @@ def _double() -> Iterator[None]:
 
 
 @pytest.fixture
-def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    forget_later(monkeypatch)
+def _small(monkeypatch: pytest.MonkeyPatch, forget: None) -> None:
     monkeypatch.setattr(_loop, "CHUNK", _loop.CHUNK)  # is put back
     make_small()
 

@@ -12,7 +12,6 @@ from adalin.nn import AdaLin, activations, register_activation
 from adalin.rl._build import make_networks
 from adalin.runs import read_run
 from method_texts import METHODS
-from registries import forget_later
 from rl.tiny_sac import define_all
 
 ALONE = [method for method in METHODS if Method.parse(method) == Method(Method.parse(method).activation)]
@@ -114,8 +113,7 @@ class OwnAdaLin(AdaLin):
 
 
 @pytest.fixture
-def _own_activations(monkeypatch: pytest.MonkeyPatch) -> None:
-    forget_later(monkeypatch)
+def _own_activations(forget: None) -> None:
     silu = nn.SiLU()
     register_activation("wave", lambda units, dim: Wave(units), "wave")
     register_activation("cubes", lambda units, dim: Cubes(), "cubes", expansion=2)
@@ -140,11 +138,11 @@ def test_an_activation_that_all_layers_share_is_in_each_of_them() -> None:
 # what is refused
 
 
-def test_what_is_frozen_is_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("forget")
+def test_what_is_frozen_is_refused_before_anything_starts() -> None:
     def build(width: int, dim: int) -> nn.Module:
         return AdaLin("relu", width, dim=dim).requires_grad_(False)
 
-    forget_later(monkeypatch)
     register_activation("fixed-alpha", build, "AdaLin that does not learn")
     with pytest.raises(ValueError, match="SAC trains all parameters, and fixed-alpha has some that are frozen"):
         define_all("Pendulum-v1", ["baseline", "fixed-alpha"], [3])
@@ -160,11 +158,9 @@ class Counting(nn.Module):
         return x.relu()
 
 
+@pytest.mark.usefixtures("forget")
 @pytest.mark.parametrize("make", [nn.RReLU, Counting])
-def test_what_cannot_be_resumed_is_refused_before_anything_starts(
-    make: type[nn.Module], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    forget_later(monkeypatch)
+def test_what_cannot_be_resumed_is_refused_before_anything_starts(make: type[nn.Module]) -> None:
     register_activation("mine", lambda width, dim: make(), "mine")
     with pytest.raises(ValueError, match="and mine draws random numbers or has buffers"):
         define_all("Pendulum-v1", ["baseline", "mine"], [3])

@@ -9,7 +9,6 @@ import pytest
 import adalin.executors  # noqa: F401, so that the kinds of runs are there
 from adalin.runs import check_comparison, kind_of, kinds
 from adalin.streams import get_benchmark, register_benchmark
-from registries import forget_later
 
 
 def test_every_kind_has_its_own_benchmarks() -> None:
@@ -38,8 +37,8 @@ def test_what_is_no_name_is_told_in_one_line(name: object) -> None:
         kind_of(name)
 
 
-def test_a_benchmark_that_would_be_read_as_one_of_sac_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    forget_later(monkeypatch)
+@pytest.mark.usefixtures("forget")
+def test_a_benchmark_that_would_be_read_as_one_of_sac_is_refused() -> None:
     register_benchmark(replace(get_benchmark("random-label-mnist"), id="sac-like-v1"))
     for name in ("sac-like-v1", "sac-like"):
         with pytest.raises(ValueError) as error:  # noqa: PT011, the whole text is compared

@@ -7,7 +7,6 @@ import pytest
 from adalin.data import datasets
 from adalin.models import models
 from adalin.streams import Benchmark, benchmarks, get_benchmark, register_benchmark
-from registries import forget_later
 
 KNOWN = (
     "permuted-mnist, random-label-mnist, random-label-cifar10, shuffled-label-cifar10, class-split-cifar100, "
@@ -15,11 +14,7 @@ KNOWN = (
 )
 
 
-@pytest.fixture(autouse=True)
-def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    forget_later(monkeypatch)
-
-
+pytestmark = pytest.mark.usefixtures("forget")
 SETTINGS = ("tasks", "epochs", "images", "batch_size", "lr")
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from adalin.metrics import NetworkOnData, register_metric
-from registries import forget_all, forget_later
+from registries import forget_all, forgotten
 from tiny_runs import define, train
 
 
@@ -20,13 +20,10 @@ def draw(network: NetworkOnData) -> float:
 
 
 @pytest.mark.parametrize("benchmark", ["random-label-mnist", "permuted-mnist", "class-split-cifar100"])
-def test_metrics_that_draw_random_numbers_change_no_weights(
-    benchmark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_metrics_that_draw_random_numbers_change_no_weights(benchmark: str, tmp_path: Path) -> None:
     runs = [define(benchmark, method) for method in ("adalin", "shrink-perturb", "scratch")]
     before = train(runs, tmp_path / "before")
-    with monkeypatch.context() as patch:
-        forget_later(patch)
+    with forgotten():
         register_metric("draw", "draws")(draw)
         with_draws = train(runs, tmp_path / "with draws")
         forget_all("metric")

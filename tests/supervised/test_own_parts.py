@@ -13,15 +13,10 @@ from adalin.methods import Rule, register_method
 from adalin.models import register_model
 from adalin.streams import get_benchmark, register_benchmark
 from adalin.supervised._build import Streams, make_network
-from registries import forget_later
 from tiny_runs import after_epochs, data_of, define, tensor_digest, train
 
+pytestmark = pytest.mark.usefixtures("forget")
 BENCHMARK = "random-label-mnist"
-
-
-@pytest.fixture(autouse=True)
-def _registries(monkeypatch: pytest.MonkeyPatch) -> None:
-    forget_later(monkeypatch)
 
 
 class OwnNetwork(nn.Module):
@@ -149,6 +144,14 @@ def test_labels_that_are_no_classes_are_told_in_one_line(change, found) -> None:
     message = f"^task 0 of mine-v1 has labels of {found}, not of torch.int64 from 0 to 9$"
     with pytest.raises(ValueError, match=message):
         define("mine", "baseline", dataset=data_of(BENCHMARK), tasks=1, epochs=1, images=200)
+
+
+@pytest.mark.parametrize("made", [None, [], 5])
+def test_a_stream_that_is_none_is_told_in_one_line(made: object) -> None:
+    benchmark = replace(get_benchmark(BENCHMARK), id="mine-v1", stream=lambda *arguments, **options: made)
+    register_benchmark(benchmark)
+    with pytest.raises(TypeError, match=r"^the stream of mine-v1 must be one of tasks with shape, not "):
+        define("mine", "adalin")
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])

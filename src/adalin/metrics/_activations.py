@@ -19,7 +19,7 @@ from adalin.nn import (
 
 _Class = TypeVar("_Class", bound=type[nn.Module])
 
-_CLASSES: set[type[nn.Module]] = {PerNeuron, Concatenated, Fixed, nn.PReLU, *MODULES}
+_CLASSES = (PerNeuron, Concatenated, Fixed, nn.PReLU, *MODULES)
 
 
 def register_hidden_activation(module_class: _Class) -> _Class:
@@ -29,7 +29,7 @@ def register_hidden_activation(module_class: _Class) -> _Class:
     """
     if not (isinstance(module_class, type) and issubclass(module_class, nn.Module)):
         raise TypeError(f"a hidden activation is a subclass of nn.Module, not {module_class!r}")
-    _CLASSES.add(module_class)
+    module_class.is_activation = True  # type: ignore[attr-defined]
     return module_class
 
 
@@ -54,7 +54,7 @@ def saturation_of(module: nn.Module) -> Callable[[Tensor], Tensor] | None:
 
 
 def _is_activation(module: nn.Module) -> bool:
-    return isinstance(module, tuple(_CLASSES)) or getattr(module, "is_activation", False) is True
+    return isinstance(module, _CLASSES) or getattr(module, "is_activation", False) is True
 
 
 def _base_of(module: nn.Module) -> Base | None:

@@ -71,7 +71,10 @@ def make_activation(
         LeakyReLU(negative_slope=0.7)
     """
     if isinstance(activation, str):
-        return ACTIVATIONS.get(activation).build(num_parameters, dim, **options)
+        layer = ACTIVATIONS.get(activation).build(num_parameters, dim, **options)
+        if not isinstance(layer, nn.Module):
+            raise TypeError(f"the activation {activation!r} must be an nn.Module, and its function made {layer!r}")
+        return layer
     if not callable(activation):
         raise TypeError(f"an activation is a registered name, a class or a callable, not {activation!r}")
     if isinstance(activation, type) and issubclass(activation, PerNeuron):
@@ -101,7 +104,7 @@ def register_activation(
     It is a method too, whose text sets `options`, given with their defaults. Figures show its `title`, or its name.
     """
     check_entry("an activation", build, summary)
-    if not isinstance(expansion, int) or expansion < 1:
+    if not isinstance(expansion, int) or isinstance(expansion, bool) or expansion < 1:
         raise ValueError(f"the expansion of an activation must be a whole number >= 1, not {expansion!r}")
     options = dict(options or {})
     for option, default in options.items():

@@ -121,10 +121,11 @@ class Streams:
         key = (benchmark, run.seed, settings.images, settings.inputs)
         if self._stream is None or key != self._key:
             self._stream, self._grams = None, []  # first, so that there are never two in memory
-            self._stream = benchmark.stream(
-                self._dataset, seed=run.seed, images=settings.images, scaling=settings.inputs
-            )
-            self._key = key
+            stream = benchmark.stream(self._dataset, seed=run.seed, images=settings.images, scaling=settings.inputs)
+            for name in ("shape", "classes", "same_inputs", "task"):
+                if not hasattr(stream, name):
+                    raise TypeError(f"the stream of {benchmark.id} must be one of tasks with {name}, not {stream!r}")
+            self._stream, self._key = stream, key
         return self._stream
 
     def gram(self, run: StreamRun) -> Gram | None:
