@@ -104,6 +104,36 @@ def test_modules_of_a_room_have_no_import_cycle(room):
     check_acyclic({module: {target.partition(":")[0] for target in IMPORTS[module]} & inside for module in inside})
 
 
+def private_attributes(tree: ast.AST) -> tuple[set[str], set[str]]:
+    """Attributes with an underscore: those that a file gives its own objects, and those that it takes of others."""
+    own, others = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            own.add(node.name)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            own.add(node.target.id)
+        elif isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
+            is_own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            (own if is_own else others).add(node.attr)
+    return own, others - own
+
+
+OF_TORCH = {"_modules", "_parameters", "_buffers", "_schema"}
+"""Attributes of torch's own objects, of which a room may have a namesake."""
+
+
+def test_no_room_takes_private_attributes_of_anothers_objects():
+    found = {module: private_attributes(ast.parse(path.read_text("utf-8"))) for module, path in MODULES.items()}
+    taken = {
+        (module, name, other)
+        for module, (_, others) in found.items()
+        for other, (own, _) in found.items()
+        for name in others & own
+        if room_of(other) != room_of(module)
+    }
+    assert {place for place in taken if place[1] not in OF_TORCH} == set()
+
+
 NAMED_TWICE = {"Base", "Network"}
 """Classes that have a namesake: a base and its number in the kernels, and networks as three rooms see them."""
 

@@ -134,6 +134,16 @@ def test_whatever_a_submission_says_the_status_is_told(data, tmp_path_factory):
     status_json(StatusReader(out).read())
 
 
+def test_nobody_else_may_write_where_jobs_are_whatever_the_umask(tmp_path):
+    (tmp_path / ".jobs").mkdir(mode=0o777)
+    before = os.umask(0)
+    try:
+        folder = Submission.start(make_work(tmp_path), "slurm", 0).folder
+    finally:
+        os.umask(before)
+    assert [path.stat().st_mode & 0o777 for path in (folder.parent, folder)] == [0o700, 0o700]
+
+
 def test_what_another_version_notes_of_a_submission_is_passed_over(tmp_path):
     path = Submission.start(make_work(tmp_path), "local", 0).folder / "submission.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"more": [1], "folder": "elsewhere"}))

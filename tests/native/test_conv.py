@@ -55,7 +55,7 @@ class Layer:
         layer = native.LinearLayer(inputs=kernel * kernel * channels, outputs=units, width=self.copies * units)
         layer.kind = KINDS[type(module)]
         if self.copies == 1:
-            base, gate, numbers = native_form(module.base, getattr(module, "_gate", GATES.get("none")))
+            base, gate, numbers = native_form(module.base, getattr(module, "computed_gate", GATES.get("none")))
             layer.set_function(base, gate, module.base.inverse_lipschitz[dtype], numbers)
         return native.Conv(height=self.height, width=self.width, channels=channels, kernel=kernel, units=layer)
 

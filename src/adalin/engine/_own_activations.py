@@ -23,7 +23,7 @@ def own_activation(activation: nn.Module) -> Callable[[Tensor], Derivatives]:
 def _adalin(layer: AdaLin, x: Tensor) -> Derivatives:
     y, slope = _value_and_slope(layer.base.phi, x)
     g, alpha = torch.empty_like(x), layer.alpha.detach()
-    gate_into(g, slope, torch.empty_like(x), layer.base, layer._gate)
+    gate_into(g, slope, torch.empty_like(x), layer.base, layer.computed_gate)
     injected = x * g
     return y.addcmul_(injected, alpha), slope.addcmul_(g, alpha), injected
 

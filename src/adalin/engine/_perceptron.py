@@ -144,7 +144,7 @@ def function_of(activation: nn.Module, units: int) -> KernelFunction:
         if activation.alpha.numel() not in (1, units):
             raise RefusedError(f"{activation.alpha.numel()} alphas are for {units} units")
         base = activation.base
-        gate = activation._gate if isinstance(activation, AdaLin) else GATES.get("none")
+        gate = activation.computed_gate if isinstance(activation, AdaLin) else GATES.get("none")
         kind = ActivationKind.ADALIN if isinstance(activation, AdaLin) else ActivationKind.INTERPOLATION
     elif type(activation) is Fixed or type(activation) in MODULES:
         base = activation.base if isinstance(activation, Fixed) else module_base(activation)

@@ -11,7 +11,7 @@ from adalin.executors._pool import check_workers, cores, engine_settings, execut
 from adalin.executors._python import check_monitored, define, run
 from adalin.executors._ray import Ray
 from adalin.executors._slurm import Slurm
-from adalin.executors._status import RunStatus, SavedState, Status, StatusReader, look_at
+from adalin.executors._status import RunStatus, SavedState, Status, StatusReader, read_state
 
 __all__ = [
     "Cluster",
@@ -32,8 +32,8 @@ __all__ = [
     "define",
     "engine_settings",
     "execute",
-    "look_at",
     "plan",
+    "read_state",
     "run",
     "train_job",
 ]

@@ -12,7 +12,7 @@ from adalin.executors._costs import expected_costs
 from adalin.executors._executor import Attempts, Executor, Work
 from adalin.executors._job import Job
 from adalin.executors._pool import dearest_first, stop_on_signals
-from adalin.executors._status import SavedState, look_at
+from adalin.executors._status import SavedState, read_state
 from adalin.executors._submission import Submission
 from adalin.runs import Emit, Ended, Problem, Progress, Resumed, Row, Run
 
@@ -103,7 +103,7 @@ class _Watch:
         self._going: list[Job] = []
         self._later: dict[Run[Any], float] = {}
         """Times at which runs are tried again, each in a job of its own: one may have taken the others along."""
-        self._looks = {run: look_at(work.shared / run.folder, run) for run in work.runs}
+        self._looks = {run: read_state(work.shared / run.folder, run) for run in work.runs}
         self.submission = Submission.start(work, cluster.name, sum(look.steps for look in self._looks.values()))
 
     def start(self) -> None:
@@ -126,7 +126,7 @@ class _Watch:
         ended = self._cluster.ended(self._going)
         for job in self._going:
             for run in job.runs:
-                self._look_at(run)
+                self._read_state(run)
         for job in ended:
             self._going.remove(job)
             self._close(job)
@@ -150,7 +150,7 @@ class _Watch:
             for job in self._cluster.ended(self._going):
                 self._going.remove(job)
                 for run in job.runs:
-                    self._look_at(run)
+                    self._read_state(run)
             time.sleep(self._cluster.poll_seconds)
 
     def abandon(self) -> None:
@@ -172,9 +172,9 @@ class _Watch:
             self.submission.jobs[job.name] = entry
         self.submission.write()
 
-    def _look_at(self, run: Run[Any]) -> None:
+    def _read_state(self, run: Run[Any]) -> None:
         before = self._looks[run]
-        look = look_at(self._work.shared / run.folder, run, before)
+        look = read_state(self._work.shared / run.folder, run, before)
         if look is before or before.finished:
             return
         # After a resume a few rows are made again: they were reported, and are the same.

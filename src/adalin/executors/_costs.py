@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from adalin.executors._status import look_at
+from adalin.executors._status import read_state
 from adalin.runs import Run, RunFolder
 
 
@@ -12,7 +12,7 @@ def expected_costs(out: Path, runs: Sequence[Run[Any]]) -> dict[Run[Any], float]
     """Seconds of one core that each still needs; where nothing has been measured, in proportion to its steps."""
     left, made, seconds = {}, dict[object, int](), dict[object, float]()
     for run in runs:
-        steps = look_at(out / run.folder, run).steps
+        steps = read_state(out / run.folder, run).steps
         left[run] = run.total_steps - steps
         cost = RunFolder(out / run.folder).cost() if steps else 0.0
         if cost:

@@ -8,7 +8,7 @@ from adalin.executors._costs import expected_costs
 from adalin.executors._executor import Attempts, Executor, Work
 from adalin.executors._mirror import mirrored
 from adalin.executors._pool import cores, execute
-from adalin.executors._status import look_at
+from adalin.executors._status import read_state
 from adalin.executors._submission import Submission
 from adalin.runs import LOCK_SECONDS, Emit, Ended, Event, Problem, Progress, Resumed, Row, Run
 
@@ -25,7 +25,7 @@ class Local(Executor):
     def train(self, work: Work, emit: Emit) -> bool:
         """See `Executor.train`. A run whose process dies is tried again, in a process of its own."""
         work.check()
-        made = sum(look_at(work.shared / run.folder, run).steps for run in work.runs)
+        made = sum(read_state(work.shared / run.folder, run).steps for run in work.runs)
         submission = Submission.start(work, "local", made)
         rounds = _Rounds(work, submission, Attempts(self.retries, self.backoff), emit)
         try:
@@ -96,7 +96,7 @@ class _Rounds:
         if is_over and problem.cause != "copy":
             return  # it had ended before its process did
         if problem.cause in ("death", "crash"):
-            count = self.attempts.fail(run, look_at(self.work.session.out / run.folder, run).steps)
+            count = self.attempts.fail(run, read_state(self.work.session.out / run.folder, run).steps)
             if not self.attempts.over(count):
                 self.again.append(run)
                 self.pause = max(self.pause, self.attempts.pause(count))

@@ -74,7 +74,7 @@ def execute(
             with engine_settings():
                 for run in waiting:
                     if not stop():
-                        train_run(run, replace(session, stop=stop))
+                        train_or_tell(run, replace(session, stop=stop))
         else:
             _Pool(waiting, session, workers, tuple(plugins)).run(stop)
         return stop()
@@ -95,7 +95,7 @@ def check_workers(workers: int) -> None:
         raise ValueError(f"workers must be a whole number of at least 1, not {workers}")
 
 
-def train_run(run: Run[Any], session: Session) -> None:
+def train_or_tell(run: Run[Any], session: Session) -> None:
     """One run in this process. What goes wrong is told and ends this run only."""
     try:
         kinds.get(run.kind).train(run, session)
@@ -216,7 +216,7 @@ def _work(connection: Connection, session: Session, plugins: tuple[str, ...], pl
         with suppress(EOFError, OSError):  # the parent is gone
             while (run := connection.recv()) is not None:
                 if not stop():
-                    train_run(run, replace(session, emit=emit, stop=stop))
+                    train_or_tell(run, replace(session, emit=emit, stop=stop))
                 connection.send(None)
 
 

@@ -109,7 +109,7 @@ class SavedState:
         return self.state in ENDED
 
 
-def look_at(path: Path, run: Run[Any], before: SavedState | None = None) -> SavedState:
+def read_state(path: Path, run: Run[Any], before: SavedState | None = None) -> SavedState:
     """Read a run's rows and position; what was seen before is returned if nothing has changed."""
     seal, folder = _seal(path), RunFolder(path)
     if before is not None and before.seal == seal:
@@ -174,7 +174,7 @@ class StatusReader:
             if path not in runs or run.tasks > runs[path].tasks:  # others have asked for more since
                 runs[path] = run
         self._looks = {
-            (path, run.tasks): look_at(path, run, self._looks.get((path, run.tasks))) for path, run in runs.items()
+            (path, run.tasks): read_state(path, run, self._looks.get((path, run.tasks))) for path, run in runs.items()
         }
         statuses = [self._status(run, path, asked.get(path)) for path, run in sorted(runs.items())]
         return Status(

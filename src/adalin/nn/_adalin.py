@@ -59,16 +59,16 @@ class AdaLin(PerNeuron):
         self.gate = as_gate(gate)
 
     def forward(self, input: Tensor) -> Tensor:
-        return adalin(input, self.alpha_like(input), self.base, self._gate)
+        return adalin(input, self.alpha_like(input), self.base, self.computed_gate)
 
     def saturation(self, x: Tensor) -> Tensor:
         """g(x), elementwise: 1 where the base is saturated, 0 where it is steepest."""
-        return saturation(x, self.base, self._gate)
+        return saturation(x, self.base, self.computed_gate)
 
     def extra_repr(self) -> str:
         return f"{self.base.name}, {super().extra_repr()}, gate={gate_name(self.gate)}"
 
     @property
-    def _gate(self) -> Gate:
+    def computed_gate(self) -> Gate:
         """The gate to compute: where phi' is 0 or L, the built-in forms agree and the linear one is the cheapest."""
         return linear if self.base.binary and self.gate in (cosine, quadratic) else self.gate

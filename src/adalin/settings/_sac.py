@@ -31,7 +31,7 @@ class SACSettings(Settings):
     """Learning rate of the actor."""
     q_lr: float = setting(1e-3, positive=True)
     """Learning rate of the critics and of the entropy coefficient."""
-    policy_frequency: int = setting(2, least=1, most=1_000)
+    policy_frequency: int = setting(2, least=1, most=100)
     """Updates of the critics between updates of the actor, which then makes as many."""
     eval_episodes: int = setting(3, least=1)
     """Episodes with the deterministic policy after each period."""

@@ -52,7 +52,7 @@ class Supervised(Kind[SupervisedSettings]):
     ) -> Comparison:
         check_comparison(methods, seeds)
         found = get_benchmark(benchmark)
-        settings = choose(found, chosen)
+        settings = choose_settings(found, chosen)
         alike = {method: with_lr(settings, method, chosen.get("lr")) for method in methods}
         for method in methods:  # before the data is read, which takes longer
             _make(found, method, next(iter(seeds)), alike[method])
@@ -73,7 +73,7 @@ class Supervised(Kind[SupervisedSettings]):
 
     def example(self, benchmark: str, method: str, seed: int, **chosen: Any) -> StreamRun:
         found = get_benchmark(benchmark)
-        return _make(found, method, seed, with_lr(choose(found, chosen), method, chosen.get("lr")))
+        return _make(found, method, seed, with_lr(choose_settings(found, chosen), method, chosen.get("lr")))
 
     def read(self, definition: Mapping[str, Any]) -> StreamRun:
         values = dict(definition)
@@ -125,7 +125,7 @@ class Supervised(Kind[SupervisedSettings]):
         return try_run(run, streams_of(None if name is None else load(name, session.data)), session.hardware)
 
 
-def choose(benchmark: Benchmark, chosen: Mapping[str, Any]) -> SupervisedSettings:
+def choose_settings(benchmark: Benchmark, chosen: Mapping[str, Any]) -> SupervisedSettings:
     """The benchmark's settings with those that are chosen (not None) in their place."""
     given = SupervisedSettings.given(chosen)
     if "epochs" in given and "steps" in given:
