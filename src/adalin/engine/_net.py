@@ -59,7 +59,7 @@ class Update:
     clip: float | None = None
     """Largest norm of the gradient; a larger one is scaled down to it."""
     perturbation: Perturbation | None = None
-    """What happens to a native network's weights after everything else."""
+    """Change of a native network's weights after everything else."""
     _step: list[Callable[[], None]] = field(default_factory=list, init=False, repr=False)
     """The optimiser's step, once it is prepared."""
 

@@ -53,7 +53,7 @@ class Recorder:
 
     model: nn.Module
     forward: Callable[[Tensor], Tensor]
-    """What computes the model's outputs, and calls its activations."""
+    """Function that computes the model's outputs, and calls its activations."""
     last: Tensor | None = None
     """The latest output of a hidden activation."""
     _sums: dict[str, _Sums] = field(default_factory=dict)  # in the order of the first calls

@@ -61,9 +61,9 @@ class Activations:
     order: int
     """Number of products before it."""
     inputs: list[Tensor] = field(default_factory=list)
-    """(rows, units) of each batch."""
+    """Inputs of each batch, (rows, units)."""
     outputs: list[Tensor] = field(default_factory=list)
-    """(rows, units) of each batch."""
+    """Outputs of each batch, (rows, units)."""
 
 
 class Watch(TorchFunctionMode):

@@ -75,7 +75,7 @@ class Pass:
     steps: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.float64))
     """Steps made so far, float64; a pass adds one."""
     perturbation: Perturbation | None = None
-    """What happens to the first tensor after everything else."""
+    """Change of the first tensor after everything else."""
     _made: "dict[torch.dtype, tuple[_Pass, ctypes.Array[_Part]]]" = field(default_factory=dict, init=False, repr=False)
 
     @property

@@ -26,17 +26,17 @@ class Base:
     name: str
     """Name: "relu"."""
     phi: Callable[[Tensor], Tensor]
-    """Torch's own function, so that alpha = 0 gives phi to the bit."""
+    """Function of torch itself, so that alpha = 0 gives phi to the bit."""
     derivative: Callable[[Tensor, Tensor | None], Tensor]
-    """(x, y) -> phi'(x) as a new tensor; y is phi(x) if the caller has it, else None. Differentiable once more."""
+    """Function (x, y) -> phi'(x), a new tensor; y is phi(x) if the caller has it, or None. Differentiable again."""
     lipschitz: float
     """L = sup |phi'|."""
     binary: bool = False
-    """phi' is 0 or L everywhere, so every gate with the right ends is 1 - |phi'|/L."""
+    """Whether phi' is 0 or L everywhere, so that every gate with the right ends is 1 - |phi'|/L."""
     arguments: tuple[Any, ...] | None = None
     """Arguments of the entry of `BASES`; None for a base that is not built in."""
     inverse_lipschitz: Mapping[torch.dtype, float] = field(init=False, repr=False, compare=False)
-    """1 / L, rounded so that L * (1 / L) is not below 1: where |phi'| = L, the gate must close."""
+    """Reciprocal of L, rounded so that L * (1 / L) is not below 1: where |phi'| = L, the gate must close."""
 
     def __post_init__(self) -> None:
         inverse = {dtype: _inverse(self.lipschitz, dtype) for dtype in (torch.float32, torch.float64)}

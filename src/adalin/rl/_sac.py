@@ -33,11 +33,11 @@ class Batch:
     """Transitions, one per row."""
 
     pairs: Tensor
-    """(batch, observations + actions), as they lie side by side in the buffer and as the critics take them."""
+    """Observations and actions side by side, as in the buffer and for the critics: (batch, observations + actions)."""
     rewards: Tensor
-    """(batch, 1)."""
+    """Rewards, (batch, 1)."""
     terminated: Tensor
-    """(batch, 1): 1 where the next state has no value. An episode that was cut off at its time limit has."""
+    """Terminations, (batch, 1): 1 where the next state has no value. An episode cut off at its time limit has one."""
     next_observations: Tensor
 
 
@@ -46,15 +46,15 @@ class Sample(NamedTuple):
 
     actions: Tensor
     log_prob: Tensor
-    """(batch, 1)."""
+    """Logarithm of their density, (batch, 1)."""
     noise: Tensor
     std: Tensor
     squashed: Tensor
-    """tanh of what was drawn: actions before they are scaled."""
+    """Tanh of what was drawn: actions before they are scaled."""
     stretched: Tensor
-    """scale (1 - squashed^2), the derivative of the actions for what was drawn."""
+    """Factor scale (1 - squashed^2), the derivative of the actions for what was drawn."""
     squashed_log_std: Tensor
-    """tanh of the network's second half of outputs, which becomes log std."""
+    """Tanh of the network's second half of outputs, which becomes log std."""
 
 
 class SAC:

@@ -62,7 +62,7 @@ class Node:
     kind: Kind
     number: int
     inputs: list[tuple["Node", Tensor]] = field(default_factory=list)
-    """What it takes from other nodes, and the atoms of these numbers."""
+    """Numbers that it takes from other nodes, and the atoms of these numbers."""
     readers: list[tuple["Node", Tensor]] = field(default_factory=list)
     """Nodes that take numbers from this one, and their atoms."""
     parameters: tuple[str, ...] = ()

@@ -37,7 +37,7 @@ class Network(ABC):
     parts: Sequence[Part]
     """All its trained numbers."""
     memory: Mapping[str, Tensor] = MappingProxyType({})
-    """What the optimiser remembers of parameters, as `exp_avg.<parameter>`; written to, it is what the optimiser
+    """Memory of the optimiser about parameters, as `exp_avg.<parameter>`; written to, it is what the optimiser
     remembers."""
     mirrors: "Sequence[Network]" = ()
     """Copies that follow this network slowly, such as the targets of a critic."""

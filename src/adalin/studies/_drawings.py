@@ -90,9 +90,9 @@ class _Neurons:
     """All neurons of a network, layer below layer."""
 
     alpha: Values
-    """(neurons, tasks) of alpha."""
+    """Alpha, (neurons, tasks)."""
     saturation: Values
-    """(neurons, tasks) of saturation."""
+    """Saturation, (neurons, tasks)."""
     borders: list[int]
     """Numbers of the neurons with which the second and later layers begin."""
 

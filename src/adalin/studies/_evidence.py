@@ -34,7 +34,7 @@ class Evidence:
     """One metric of methods that can be compared: trained at the same scale, on the same seeds and tasks."""
 
     values: list[Values]
-    """(seeds, tasks) of each method, all finite; a diverged run has accuracy 0 from there on."""
+    """Numbers of each method, (seeds, tasks), all finite; a diverged run has accuracy 0 from there on."""
     seeds: list[int]
     """Seeds that all methods have."""
     tasks: int
