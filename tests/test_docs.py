@@ -1,11 +1,16 @@
 """Every Python block of the documentation runs, a page in one go."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
+from adalin.cli import COMMANDS
+from adalin.cli._parse import parse
+from adalin.methods import Method
 from adalin.report import read_results
+from adalin.runs import kind_of
 from adalin.studies import write_markdown
 
 ROOT = Path(__file__).parent.parent
@@ -28,6 +33,30 @@ def test_the_python_blocks_of_a_page_run(page, tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr().out
     for expected in re.findall(r"^prints\n\n```text\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
         assert expected in printed
+
+
+def commands_of(text):
+    """The command lines of adalin in the blocks of a page."""
+    for block in re.findall(r"^```bash\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        for line in block.replace("\\\n", " ").splitlines():
+            if line.startswith("adalin "):
+                yield shlex.split(line, comments=True)[1:]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_the_commands_of_a_page_are_those_that_there_are(page):
+    for words in commands_of(page.read_text()):
+        command = parse(COMMANDS, words)
+        if getattr(command, "plugin", ()):  # which knows more
+            continue
+        if hasattr(command, "benchmark"):
+            kind_of(command.benchmark).example(command.benchmark, "baseline", 3)
+        for method in getattr(command, "methods", ()):
+            Method.parse(method)
+
+
+def test_the_commands_of_the_laboratory_are_found():
+    assert ["show", "runs"] in list(commands_of((DOCS / "laboratory.md").read_text()))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
