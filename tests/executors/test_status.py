@@ -231,6 +231,16 @@ def test_what_has_failed_is_shown_with_its_message_and_the_exit_code_is_1(adalin
         (["--retries", "-1"], "retries must be at least 0, not -1"),
         (["--executor", "slurm", "--workers", "0"], "workers must be a whole number of at least 1, not 0"),
         (["--executor", "ray", "--cpus", "0"], "cpus must be at least 1, not 0"),
+        (["--executor", "ray", "--gpus", "-1"], "gpus must be at least 0, not -1"),
+        (["--executor", "ray", "--memory", "nan"], "memory must be a number of gigabytes above 0, not nan"),
+        (["--retries", "99999999999"], "retries must be at most 1,000, not 99999999999"),
+        (["--workers", "99999999"], "workers must be a whole number of at most 10,000, not 99999999"),
+        (
+            ["--sync-to", "runs/copies"],
+            "--sync-to is for copies, and needs another folder than --out, runs, outside it",
+        ),
+        (["--sync-to", "."], "--sync-to is for copies, and needs another folder than --out, runs, outside it"),
+        (["--compile"], "native kernels train these networks, on the CPU: leave out --device and --compile"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_in_one_line(adalin, arguments, message):

@@ -46,7 +46,10 @@ class Definition(Machine):
         if self.env is not None:
             options["env"] = self.env
         self._refuse_options_of_others(options)
-        return kind.define(self.benchmark, self._full_methods(), self.seeds, data=self.data, **options)
+        comparison = kind.define(self.benchmark, self._full_methods(), self.seeds, data=self.data, **options)
+        if not comparison.uses_hardware and (self.device != "cpu" or self.compile):
+            raise ValueError("native kernels train these networks, on the CPU: leave out --device and --compile")
+        return comparison
 
     def _full_methods(self) -> list[str]:
         """The methods with their bases."""

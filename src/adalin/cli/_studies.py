@@ -129,12 +129,12 @@ class ReproduceCommand(Training):
 
     def _plan(self, recipe: "Recipe", runs: "Sequence[Sequence[Run[Any]]]", console: Output) -> int:
         from adalin._text import duration
-        from adalin.executors import look_at, plan
+        from adalin.executors import plan, read_state
 
         if not recipe.parts:
             console.print(f"{recipe.name}: no runs, it is drawn at once")
         for benchmark, members in _by_benchmark(runs).items():
-            snapshots = {run: look_at(self.out / run.folder, run) for run in members}
+            snapshots = {run: read_state(self.out / run.folder, run) for run in members}
             left = [run for run in members if not snapshots[run].finished]
             heading = f"{recipe.name}: {benchmark}, {_count(members)}"
             if not left:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from adalin.runs import Emit, Event, Result, Run, Session
 
 OF_ONE_EXECUTOR = {"--partition": "slurm", "--time": "slurm", "--ray-address": "ray"}
+MOST_RETRIES = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +88,8 @@ class ExecutionOptions:
         """Refuse values that no run can be trained with."""
         if self.retries < 0:
             raise ValueError(f"retries must be at least 0, not {self.retries}")
+        if self.retries > MOST_RETRIES:
+            raise ValueError(f"retries must be at most {MOST_RETRIES:,}, not {self.retries}")
         if not 0 <= self.checkpoint_seconds < math.inf:
             raise ValueError(f"checkpoint-seconds must be a number of at least 0, not {self.checkpoint_seconds}")
 

@@ -71,8 +71,11 @@ class Cluster(Executor):
     def train(self, work: Work, emit: Emit) -> bool:
         """See `Executor.train`."""
         work.check()
-        if self.cpus < 1:
-            raise ValueError(f"cpus must be at least 1, not {self.cpus}")
+        for name, number, least in (("cpus", self.cpus, 1), ("gpus", self.gpus, 0)):
+            if number < least:
+                raise ValueError(f"{name} must be at least {least}, not {number}")
+        if self.memory is not None and not 0 < self.memory < math.inf:
+            raise ValueError(f"memory must be a number of gigabytes above 0, not {self.memory}")
         with self.connect(work), stop_on_signals() as signalled:  # Ray handles signals too: the last handler counts
             start, watch = time.monotonic(), _Watch(self, work, emit)
 

@@ -1,5 +1,6 @@
 """What all executors have in common: work goes in, events come out."""
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,8 +34,10 @@ class Work:
     def check(self) -> None:
         """Raises an error that says what to do if there is no room for the runs, or nobody to train them."""
         out = self.session.out
-        if self.sync_to is not None and self.sync_to.resolve() == out.resolve():
-            raise ValueError(f"--sync-to is for copies, and needs another folder than --out, {out}")
+        if self.sync_to is not None:
+            places = (self.sync_to.resolve(), out.resolve())
+            if any(place.is_relative_to(other) for place, other in itertools.permutations(places)):
+                raise ValueError(f"--sync-to is for copies, and needs another folder than --out, {out}, outside it")
         check_execution(self.runs, self.session, 1 if self.workers is None else self.workers)
 
 

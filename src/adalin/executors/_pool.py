@@ -89,10 +89,16 @@ def check_execution(runs: Runs, session: Session, workers: int) -> None:
     check_writable(session.out, needed_bytes=sum(run.disk_bytes for run in new))
 
 
+MOST_WORKERS = 10_000
+"""More processes than any machine has room for, and more jobs than a cluster wants of one command."""
+
+
 def check_workers(workers: int) -> None:
     """Raises ValueError unless there is at least one, and not more than any machine has."""
-    if not isinstance(workers, int) or not 1 <= workers <= 10_000:
+    if not isinstance(workers, int) or workers < 1:
         raise ValueError(f"workers must be a whole number of at least 1, not {workers}")
+    if workers > MOST_WORKERS:
+        raise ValueError(f"workers must be a whole number of at most {MOST_WORKERS:,}, not {workers}")
 
 
 def train_or_tell(run: Run[Any], session: Session) -> None:

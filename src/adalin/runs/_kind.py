@@ -26,6 +26,8 @@ class Comparison:
     """Data set of the runs; None if they need none."""
     engines: Mapping[str, str] = field(default_factory=dict)
     """Names, for people, of what computes the network of each method; empty where all of a kind have the same."""
+    uses_hardware: bool = True
+    """Whether a device or a compiler would make a difference to any of the runs."""
 
 
 @dataclass(frozen=True, kw_only=True)

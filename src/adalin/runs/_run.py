@@ -13,7 +13,7 @@ from adalin.methods import Method
 from adalin.runs._kind import Description, Kind, kind_of, kinds
 from adalin.runs._paths import path_part
 from adalin.runs._position import Position
-from adalin.settings import Settings
+from adalin.settings import Settings, specifications
 
 ENDED = ("done", "diverged")
 """States of runs that have nothing left to do."""
@@ -147,7 +147,12 @@ def check_different(runs: Sequence[Run[Any]]) -> None:
 
 def read_run(definition: Mapping[str, Any]) -> Run[Any]:
     """The run of a definition; raises ValueError or TypeError if it is none."""
-    for name in ("benchmark", "method", "seed", "tasks"):
+    named = ("benchmark", "method", "seed", "tasks")
+    for name in named:
         if name not in definition:
             raise ValueError(f"it does not say its {name}")
-    return kind_of(definition.get("benchmark")).read(definition)
+    kind = kind_of(definition["benchmark"])
+    for name in definition:
+        if name not in (*named, *specifications(kind.settings)):
+            raise ValueError(f"it has a setting that this version of adalin does not know, {name[:100]!r}")
+    return kind.read(definition)

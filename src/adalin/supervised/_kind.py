@@ -69,7 +69,8 @@ class Supervised(Kind[SupervisedSettings]):
                 f"preset {settings.preset} needs images for validation, which {found.id} has none of; "
                 "if it can, give it fewer images for training with --images"
             )
-        return Comparison(runs, dataset, {method: str(engine) for method, engine in engines.items()})
+        names = {method: str(engine) for method, engine in engines.items()}
+        return Comparison(runs, dataset, names, any(engine.name == "module" for engine in engines.values()))
 
     def example(self, benchmark: str, method: str, seed: int, **chosen: Any) -> StreamRun:
         found = get_benchmark(benchmark)
