@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -24,6 +25,14 @@ RUN = ("run", "random-label-mnist", "--seeds", "3", "4", "--epochs", "1", "--ima
 
 def counts(out: Path) -> dict[str, int]:
     return {state: count for state, count in StatusReader(out).read().counts.items() if count}
+
+
+def test_status_and_show_list_settings_in_one_order(adalin):
+    methods = ("crelu", "adam+tanh", "adalin", "baseline")
+    adalin(*RUN, "--tasks", "1", "--workers", "1", "--methods", *methods)
+    names = "|".join(map(re.escape, methods))
+    status, shown = (re.findall(rf"(?<!\S)({names}) ", adalin(command, "runs")[1]) for command in ("status", "show"))
+    assert status[:4] == shown == ["baseline", "adalin", "crelu", "adam+tanh"]
 
 
 def test_status_of_finished_runs_is_printed_for_people_and_for_scripts(adalin):

@@ -91,6 +91,11 @@ def styles_of(methods: Sequence[str]) -> list[Style]:
     return styles
 
 
+def rank_of(method: str) -> int:
+    """The place of a method in lists: those with a style of their own in the order of these, then all others alike."""
+    return list(STYLES).index(method) if method in STYLES else len(STYLES)
+
+
 def style_of(method: str) -> Style:
     """The style of a method's text, the same with every optimiser: its own, or one that follows from the text."""
     try:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from adalin.methods import Method
 from adalin.metrics import is_accuracy
 from adalin.report._statistics import Values
-from adalin.report._style import STYLES
+from adalin.report._style import rank_of
 from adalin.runs import Result, Run
 
 
@@ -173,22 +173,12 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def by_benchmark(
-    results: Sequence[Result], *, choosing: Collection[int] = (), order: Sequence[str] = ()
-) -> dict[tuple[str, str], list[Summary]]:
-    """The summaries of each (benchmark, data), as `summarise` makes them.
-
-    The methods of `order` come first, then those that have a style of their own, then others.
-    """
-    known = list(dict.fromkeys((*order, *STYLES)))
-    ranks = {method: rank for rank, method in enumerate(known)}
+def by_benchmark(results: Sequence[Result], *, choosing: Collection[int] = ()) -> dict[tuple[str, str], list[Summary]]:
+    """The summaries of each (benchmark, data), as `summarise` makes them, in the order in which methods are listed."""
     places: dict[tuple[str, str], list[Result]] = {}
     for result in results:
         places.setdefault((result.run.benchmark, result.source), []).append(result)
     return {
-        place: sorted(
-            summarise(members, choosing=choosing),
-            key=lambda summary: ranks.get(summary.run.method, len(ranks)),
-        )
+        place: sorted(summarise(members, choosing=choosing), key=lambda summary: rank_of(summary.run.method))
         for place, members in places.items()
     }

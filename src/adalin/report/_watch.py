@@ -9,6 +9,7 @@ from rich.text import Text
 
 from adalin._text import duration, printable
 from adalin.executors import RunStatus, Status
+from adalin.report._style import rank_of
 from adalin.report._summary import label_runs
 from adalin.report._table import short_number
 
@@ -30,11 +31,15 @@ def status_view(status: Status) -> RenderableType:
     for found in status.runs:
         settings.setdefault(found.run.setting_folder, []).append(found)
     labels: dict[Path, str] = {}
-    for benchmark in dict.fromkeys(found.run.benchmark for found in status.runs):
+    places = list(dict.fromkeys(found.run.benchmark for found in status.runs))
+    for benchmark in places:
         labels |= label_runs([found.run for found in status.runs if found.run.benchmark == benchmark])
     states = [state for state, count in status.counts.items() if count]
     table = Table("benchmark", "setting", *states, "tasks", "score", box=None)
-    for folder, members in settings.items():
+    in_order = sorted(
+        settings.items(), key=lambda item: (places.index(item[1][0].run.benchmark), rank_of(item[1][0].run.method))
+    )
+    for folder, members in in_order:
         counts = [sum(member.state == state for member in members) for state in states]
         cells = [Text(str(count or ""), COLOURS[state]) for state, count in zip(states, counts, strict=True)]
         scores = [member.score for member in members if member.score is not None]

@@ -1,19 +1,16 @@
-"""Results compared as in the paper: on seeds that had no part in choosing settings, methods in its order."""
+"""Results compared as in the paper: on seeds that had no part in choosing settings."""
 
 from collections.abc import Sequence
 from itertools import chain
 
 from adalin.report import Summary, by_benchmark
 from adalin.runs import Result
-from adalin.studies._paper import MAIN_METHODS, SWEEP_SEEDS
+from adalin.studies._paper import SWEEP_SEEDS
 
 
 def compare(results: Sequence[Result]) -> dict[tuple[str, str], list[Summary]]:
-    """The summaries of each (benchmark, data); seeds that choose hyper-parameters are kept apart.
-
-    The methods of the paper's main figure come first.
-    """
-    return by_benchmark(results, choosing=SWEEP_SEEDS, order=MAIN_METHODS)
+    """The summaries of each (benchmark, data); seeds that choose hyper-parameters are kept apart."""
+    return by_benchmark(results, choosing=SWEEP_SEEDS)
 
 
 def compare_all(results: Sequence[Result]) -> list[Summary]:
