@@ -68,7 +68,14 @@ def test_a_plan_of_sac_tells_its_cost(adalin):
             ("run", "sac", "--env", "Pendulum-v1", "--compile"),
             "sac is trained on the CPU, as it is: leave out --device",
         ),
-        (("run", "sac", "--env", "Pendulum-v1", "--methods", "l2"), "SAC takes activations only, not 'l2'"),
+        (
+            ("run", "sac", "--env", "Pendulum-v1", "--methods", "scratch"),
+            "scratch acts when tasks begin or end, and SAC has none",
+        ),
+        (
+            ("run", "sac", "--env", "Pendulum-v1", "--methods", "adamw"),
+            "SAC has Adam, not adamw: leave it out of 'adamw'",
+        ),
         (("run", "sac", "--env", "Pendulum-v1", "--tau", "2"), "tau must be a number above 0 and at most 1"),
         (
             ("run", "sac", "--env", "Pendulum-v1", "--steps", "5000"),

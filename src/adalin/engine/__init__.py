@@ -2,6 +2,7 @@
 
 from adalin.engine._attach import Attached, attach
 from adalin.engine._engine import Engine, choose_engine, make_net
+from adalin.engine._fresh import FreshWeights
 from adalin.engine._gram import Gram
 from adalin.engine._learner import Learner, Learning
 from adalin.engine._module_net import ModuleNet
@@ -13,6 +14,7 @@ __all__ = [
     "PLAIN",
     "Attached",
     "Engine",
+    "FreshWeights",
     "Gram",
     "Learner",
     "Learning",

@@ -186,7 +186,7 @@ class NativeNet(Net):
             self.model(images.permute(0, 3, 1, 2))
 
     def forward(self, x: Tensor) -> Tensor:
-        self._x = self._rows(x)
+        self._x, self._seen = self._rows(x), x.shape[0]
         self._run(self._x)
         return self._network.outputs(x.shape[0]).clone()
 

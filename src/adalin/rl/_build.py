@@ -38,7 +38,9 @@ def make_networks(run: SACRun, observation: int, action: int) -> tuple[Net, list
         actor = _network(run, observation, 2 * action)
         critics = [_network(run, observation + action, 1) for _ in range(2)]
     targets = [_network(run, observation + action, 1) for _ in range(2)]  # SAC makes them copies of the critics
-    return make_net(actor), [make_net(one) for one in critics], [make_net(one) for one in targets]
+    rules = run.parsed_method.rules
+    nets = [make_net(one, rules=rules) for one in (actor, *critics, *targets)]
+    return nets[0], nets[1:3], nets[3:]
 
 
 def check_network(run: SACRun) -> Engine:
@@ -49,7 +51,7 @@ def check_network(run: SACRun) -> Engine:
             is_repeatable = torch.allclose(network(x), network(x), rtol=0, atol=0, equal_nan=True)
     if not is_repeatable or next(network.buffers(), None) is not None:
         raise ValueError(f"SAC saves parameters only, and {run.method} draws random numbers or has buffers")
-    return choose_engine(network)
+    return choose_engine(network, rules=run.parsed_method.rules)
 
 
 def _network(run: SACRun, inputs: int, outputs: int) -> nn.Sequential:

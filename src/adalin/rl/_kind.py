@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from adalin.methods import Method
+from adalin.optim import SGD
 from adalin.rl._build import PREFIX, SACRun, buffer_bytes, check_network, environment_of
 from adalin.rl._environment import check_environment, simulator_version
 from adalin.rl._loop import sac_manifest, train_agent, try_agent
@@ -125,6 +126,12 @@ def _make(benchmark: str, method: str, seed: int, settings: SACSettings) -> SACR
     if not _ENVIRONMENT.fullmatch(benchmark.removeprefix(PREFIX)):
         raise ValueError(f"there is no environment {benchmark.removeprefix(PREFIX)!r}")
     parsed = Method.parse(method)
-    if parsed != Method(parsed.activation):
-        raise ValueError(f"SAC takes activations only, not {method!r}")
+    if parsed.optimizer != SGD():
+        raise ValueError(f"SAC has Adam, not {parsed.optimizer.name}: leave it out of {method!r}")
+    for rule in parsed.rules:
+        if rule.of_plain_sgd:
+            raise ValueError(f"SAC has Adam, and {rule.name} is an optimiser of its own")
+        if "tasks" in rule.needs:
+            hint = ": give it a number of steps, every=..." if hasattr(rule, "every") else ""
+            raise ValueError(f"{rule.name} acts when tasks begin or end, and SAC has none{hint}")
     return Run(kind=SoftActorCritic.name, benchmark=benchmark, method=method, seed=seed, settings=settings)

@@ -134,6 +134,8 @@ class Agent:
             self.high,
             self.generator,
             **{name: getattr(run.settings, name) for name in ("gamma", "tau", "policy_lr", "q_lr", "policy_frequency")},
+            rules=run.parsed_method.rules,
+            seed=run.seed,
         )
         self.buffer = ReplayBuffer(kept_transitions(run), observations, actions)
 

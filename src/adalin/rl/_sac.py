@@ -14,9 +14,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from adalin.engine import Net
+from adalin._seeds import derive
+from adalin.engine import FreshWeights, Net
+from adalin.methods import ActingRules, Rule
 from adalin.native import aligned_zeros, padded
-from adalin.optim import Adam, named_memory
+from adalin.optim import Adam, named_memory, separate_steps
 from adalin.structure import Part
 
 LOG_STD_MIDDLE, LOG_STD_HALF_RANGE = torch.tensor(-1.5), 3.5
@@ -66,6 +68,8 @@ class SAC:
         targets: two more of the same form, which become copies of them.
         low, high: bounds of the actions.
         generator: where all noise comes from.
+        rules: what acts on the actor and on each critic, in the steps of their own optimisers.
+        seed: seed of what rules draw.
     """
 
     def __init__(
@@ -82,6 +86,8 @@ class SAC:
         policy_lr: float = 3e-4,
         q_lr: float = 1e-3,
         policy_frequency: int = 2,
+        rules: Sequence[Rule] = (),
+        seed: int = 0,
     ) -> None:
         self.actor, self.critics, self.targets = actor, critics, targets
         self._scale, self._bias = (high - low) / 2, (high + low) / 2
@@ -91,8 +97,12 @@ class SAC:
         value, grad = (aligned_zeros(padded(1), low.dtype) for _ in range(2))
         self.log_coefficient = value[:1]
         self._coefficient = Part("log_coefficient", value, grad, is_weight=True)
-        self._adam_actor = Learned(actor.parts, policy_lr)
-        self._adam_critics = [Learned(critic.parts, q_lr) for critic in critics]
+        for critic, target in zip(critics, targets, strict=True):
+            critic.mirrors = [target]  # whose units become new with the critic's
+        self._adam_actor = LearnedNet(actor, policy_lr, rules, derive(seed, "actor"))
+        self._adam_critics = [
+            LearnedNet(critic, q_lr, rules, derive(seed, "critics", number)) for number, critic in enumerate(critics)
+        ]
         self._adam_coefficient = Learned([self._coefficient], q_lr)
         self.updates = 0
         self.values = self.errors = torch.full((2, 1, 1), math.nan)
@@ -222,15 +232,44 @@ class SAC:
 class Learned:
     """What Adam moves, and its memory of that."""
 
-    def __init__(self, parts: Sequence[Part], lr: float) -> None:
-        self.memory = ADAM.init(parts)
+    def __init__(self, parts: Sequence[Part], lr: float, *, separate: bool = False) -> None:
+        memory = ADAM.init(parts)
+        self.memory = separate_steps(parts, memory) if separate else memory
         self.step = ADAM.prepare(self.memory, parts, lr)
 
 
-def _named(name: str, net: Net, adam: Learned | None = None) -> Iterator[tuple[str, Tensor]]:
-    """A network's parameters, and what Adam remembers of them."""
+class LearnedNet:
+    """A network that Adam moves, with the rules that act in its steps."""
+
+    def __init__(self, net: Net, lr: float, rules: Sequence[Rule], seed: int) -> None:
+        self._net, self._lr = net, lr
+        self._adam = Learned(net.parts, lr, separate=any("steps" in rule.needs for rule in rules))
+        self.memory = self._adam.memory
+        net.memory = named_memory(net, self.memory)
+        self.rules = ActingRules(rules, net, seed, FreshWeights(net, seed).draw if rules else None)
+        if "outputs" in self.rules.needs:
+            net.watch()
+        self.steps = torch.zeros((), dtype=torch.int64)
+        """Steps made so far."""
+
+    def step(self) -> None:
+        """One step, with gradients in place."""
+        steps = int(self.steps)
+        acting = self.rules.acting(steps)
+        self.rules.call("before_step", 0, steps, steps, self._lr, acting)
+        self._adam.step()
+        self.steps += 1
+        self.rules.call("after_step", 0, steps, steps + 1, self._lr, acting)
+
+
+def _named(name: str, net: Net, adam: LearnedNet | None = None) -> Iterator[tuple[str, Tensor]]:
+    """A network's parameters, and what Adam and rules remember of them."""
     for own, value in net.params.items():
         yield f"{name}.{own}", value
     if adam is not None:
         for own, value in named_memory(net, adam.memory).items():
             yield f"adam.{name}.{own}", value
+        if adam.rules.rules:
+            yield f"rules.{name}.steps", adam.steps
+        for own, value in adam.rules.named().items():
+            yield f"rules.{name}.{own}", value
