@@ -411,7 +411,7 @@ void check_network(const Networks& kernels, const Case& own) {
   net.workspace = workspace.data;
 
   double steps = 0;
-  Pass pass{own.method, 0, 0, own.lr, own.momentum, own.beta, EPSILON, own.decay, 1, &steps};
+  Pass pass{own.method, 0, 0, own.lr, own.momentum, own.beta, EPSILON, own.decay, 1, &steps, nullptr};
   auto moment = [&](bool there, int which, int part) { return there ? moments[which][part].data : nullptr; };
   bool has_first = own.momentum != 0, has_second = own.method != Method::SGD;
   Part parts[2] = {{net.weights, net.weight_grads, moment(has_first, 0, 0), moment(has_second, 1, 0), banks.weights, 1},
