@@ -12,6 +12,7 @@ SECTIONS = {
     "sac": "SAC",
     "activations": "Layers",
     "imports": "Import",
+    "monitor": "The monitor",
 }
 """Headings by benchmark, in the page's order."""
 SHORT = {

@@ -19,6 +19,8 @@ GRADIENT = 0.01
 """Share of its layer's mean gradient below which a unit is gradient-dormant (Liu et al. 2025, GraMa)."""
 WIDTH = 512
 """Units that are compared with each other; of a wider layer, evenly spaced ones."""
+RANK_WIDTH = 128
+"""Units whose effective rank is taken, likewise: its cost grows with their number's cube."""
 
 
 @torch.no_grad()
@@ -46,10 +48,10 @@ def health(layer: Activations, gradient: Tensor | None = None, scale: float | No
         numbers["saturated"] = _share(is_saturated)
         numbers["linear"] = _share((most - least <= SLOPE) & ~is_saturated)
         numbers["slope"] = slopes.mean().item()
-    some = _some_units(h)
-    numbers["rank"] = effective_rank_of(some)
-    numbers["rank_share"] = numbers["rank"] / min(some.shape)
-    numbers["duplicate"] = _duplicates(some)
+    few = _some_units(h, RANK_WIDTH)
+    numbers["rank"] = effective_rank_of(few)
+    numbers["rank_share"] = numbers["rank"] / min(few.shape)
+    numbers["duplicate"] = _duplicates(_some_units(h, WIDTH))
     if gradient is not None and len(gradient) == h.shape[1]:
         numbers["gradient_dormant"] = gradient_dormant(gradient)
     return numbers
@@ -69,8 +71,8 @@ def _spaced(rows: Tensor) -> Tensor:
     return rows if len(rows) <= ROWS else rows[torch.arange(ROWS, device=rows.device) * len(rows) // ROWS]
 
 
-def _some_units(h: Tensor) -> Tensor:
-    return h if h.shape[1] <= WIDTH else h[:, torch.arange(WIDTH, device=h.device) * h.shape[1] // WIDTH]
+def _some_units(h: Tensor, most: int) -> Tensor:
+    return h if h.shape[1] <= most else h[:, torch.arange(most, device=h.device) * h.shape[1] // most]
 
 
 def _slopes(layer: Activations, z: Tensor) -> Tensor | None:

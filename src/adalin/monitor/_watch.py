@@ -216,7 +216,9 @@ _MATMULS = frozenset({torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__
 
 def rows_of(x: Tensor, axis: int) -> Tensor:
     """(rows, units): at most `ROWS`, evenly spaced over inputs and places."""
-    x = x.detach().movedim(axis, -1).flatten(0, -2)
-    if len(x) > ROWS:
-        x = x[torch.arange(ROWS, device=x.device) * len(x) // ROWS]
-    return x.float()
+    x = x.detach().movedim(axis, -1)
+    count = x[..., 0].numel()
+    if count <= ROWS:
+        return x.flatten(0, -2).float()
+    places = torch.arange(ROWS, device=x.device) * count // ROWS
+    return x[torch.unravel_index(places, x.shape[:-1])].float()  # no copy of the rest

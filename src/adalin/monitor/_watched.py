@@ -26,6 +26,8 @@ from adalin.monitor._twins import State, Twins, copy_of
 
 FIRST_CHECK = 20
 """Steps until the time of one is known."""
+MARGIN = 0.8
+"""Share of the budget that is planned: looks take longer on a busy machine, and caches are cold after them."""
 LONGEST_WINDOW = 64
 """Largest number of steps whose inputs are kept for a look."""
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -325,7 +327,7 @@ class Watched:
         made = self.steps - self._checked[1]
         step = max((now - self._checked[0]) / max(1, made), 1e-9)
         # The dearest of the last looks, as the share is to be kept, not met on average.
-        wanted = (self._spent + max(self._costs)) / self.plan.budget
+        wanted = (self._spent + max(self._costs)) / (MARGIN * self.plan.budget)
         left = wanted - (now - self._started)
         if left <= needed * step:
             self._look_at = self.steps + needed
