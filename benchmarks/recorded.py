@@ -89,6 +89,8 @@ def trained_again(
     """Distances of one run, for each metric."""
     (same,) = (result for result in recorded if result.run.config["seed"] == seed)
     settings = {name: same.run.config[name] for name in SETTINGS}
+    if settings["steps"] is not None:
+        del settings["epochs"]
     tasks = TASKS[benchmark]
     (again,) = adalin.run(benchmark, [method], [seed], out=out, data=data, tasks=tasks, **settings)
     distances = []

@@ -144,3 +144,20 @@ def test_no_step_can_be_joined_to_others() -> None:
     one = Steps(torch.tensor([3]), torch.tensor([0.5], dtype=torch.float64))
     joined = Steps.joined([one, Steps.none()])
     assert (joined.correct.tolist(), joined.losses.tolist(), joined.diverged) == ([3], [0.5], True)
+
+
+def test_a_hook_that_draws_random_numbers_gets_those_of_its_step() -> None:
+    """Nothing else than the step decides them: neither what was drawn before nor where a run was stopped."""
+    gradients = []
+    for before in (0, 5):
+        torch.manual_seed(before)
+        model = nn.Sequential(nn.Linear(4, 3))
+        with torch.no_grad():
+            model[0].weight.fill_(0.1), model[0].bias.zero_()
+        model[0].register_forward_hook(lambda module, inputs, output: output + torch.randn_like(output))
+        net = ModuleNet(model, seed=3)
+        net.start_task(0, Task(torch.ones(8, 4), torch.arange(8) % 3))
+        torch.rand(before)
+        net.compute_gradients(torch.arange(8), 7)
+        gradients.append(net.parts[0].grad.clone())
+    assert torch.equal(*gradients)
