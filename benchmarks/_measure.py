@@ -107,10 +107,13 @@ def side_by_side(
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """As the laboratory trains: one thread, denormals are 0; on one core, where rivals make no more threads either."""
+def one_thread(place: int = -1) -> Iterator[None]:
+    """As the laboratory trains: one thread, denormals are 0; on one core, where rivals make no more threads either.
+
+    Processes at the same time have different places among the cores.
+    """
     threads, cores = torch.get_num_threads(), _cores()
-    _keep_to({max(cores)} if cores else set())
+    _keep_to({sorted(cores)[place % len(cores)]} if cores else set())
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     try:

@@ -121,9 +121,9 @@ def _scaling() -> Result:
     """Steps per second of two processes as a multiple of one's, in turns."""
     spawn = multiprocessing.get_context("spawn")
     pipes, processes = [], []
-    for _ in range(2):
+    for place in range(2):
         ours, theirs = spawn.Pipe()
-        process = spawn.Process(target=_train_when_told, args=(theirs,), daemon=True)
+        process = spawn.Process(target=_train_when_told, args=(theirs, place), daemon=True)
         process.start()
         pipes.append(ours)
         processes.append(process)
@@ -141,8 +141,8 @@ def _scaling() -> Result:
     return at_least(1.9, "two processes", best[2] / best[1], "x one")
 
 
-def _train_when_told(pipe: Any) -> None:
-    with one_thread():
+def _train_when_told(pipe: Any, place: int) -> None:
+    with one_thread(place):
         epoch = our_perceptron(torch.rand(IMAGES, 784), "adalin")
         epoch()
         pipe.send("ready")

@@ -158,8 +158,8 @@ def _checkpoint() -> Result:
     return at_most(5, "SAC, a checkpoint every minute", 100 * statistics.median(times) / 60, "% of time")
 
 
-def _work(count: int) -> float:
-    with one_thread():
+def _work(count: int, place: int) -> float:
+    with one_thread(place):
         agent, batch = make_agent("adalin"), make_batch()
         for _ in range(UPDATES):
             agent.update(batch)
@@ -175,6 +175,6 @@ def _scaling() -> Result:
     with spawn.Pool(2) as pool:
         alone, together = [], []
         for _ in range(3):
-            alone.append(pool.apply(_work, (300,)))
-            together.append(sum(pool.map(_work, (300, 300), chunksize=1)))
+            alone.append(pool.apply(_work, (300, 0)))
+            together.append(sum(pool.starmap(_work, ((300, 0), (300, 1)), chunksize=1)))
     return at_least(1.8, "SAC, two processes on two cores", max(together) / max(alone), "x one")
