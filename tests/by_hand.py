@@ -88,6 +88,7 @@ class Loop:
                 dormant.append([unit for unit in range(layer.width) if mean[unit] / (average + 1e-9) <= 1e-8])
             else:
                 dormant.append([unit for unit in range(layer.width) if mean[unit] / (average + 1e-9) <= rule.tau])
+        silent: list[tuple[Hidden, list[int]]] = []
         for layer, units in zip(self.hidden, dormant, strict=True):
             inputs = layer.fed.in_features
             draws = generator(self.seed, "rule", "redo", task, step, layer.name)
@@ -104,6 +105,8 @@ class Loop:
                 weights = self.first[f"{name}.weight"][units]
                 biases = self.first[f"{name}.bias"][units]
             self.replace(layer, units, weights, biases, draws, optimizer, keep=rule.variant == "kumar2023")
+            if rule.variant == "sokar2023":
+                silent.append((layer, units))
             if rule.variant == "kleinredo":
                 touched = [layer.fed.weight, layer.fed.bias, layer.reads.weight]
                 touched += [] if layer.norm is None else list(layer.norm.parameters())
@@ -111,6 +114,9 @@ class Loop:
                 for own in touched:
                     if "step" in optimizer.state[own]:
                         optimizer.state[own]["step"].zero_()
+        for layer, units in silent:  # all that feeds is drawn before anything that reads becomes 0
+            for unit in units:
+                layer.reads.weight[:, layer.columns(unit)] = 0
 
     def continual_backprop(
         self, rule: ContinualBackprop, optimizer: torch.optim.Optimizer, task: int, step: int

@@ -1,6 +1,6 @@
 """Rules in somebody else's training loop."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -125,6 +125,11 @@ class Attached:
         self._pending = dict(state["memory"])
         self._restore()
         self.steps, self.task, self.step = state["position"]
+
+    def shares(self, parameters: Iterable[Tensor]) -> bool:
+        """Whether one of these is a parameter of its model."""
+        own = {id(parameter) for parameter in self._net.model.parameters()}
+        return any(id(parameter) in own for parameter in parameters)
 
     def remove(self) -> None:
         """Leave the model and the optimiser as they were found."""
@@ -300,7 +305,8 @@ def _check(
         raise ValueError("the optimiser has no parameter of this model: make it from model.parameters()")
     if any(type(parameter).__name__ == "DTensor" for parameter in own.values()):
         raise ValueError("the model's parameters are sharded (FSDP), and rules need whole ones")
-    check_together([*(rule for other in _attached.get(optimizer, []) for rule in other.rules), *rules])
+    others = [other for other in _attached.get(optimizer, []) if other.shares(own.values())]
+    check_together([*(rule for other in others for rule in other.rules), *rules])
     for target in targets:
         shapes = {name: parameter.shape for name, parameter in target.named_parameters()}
         if shapes != {name: parameter.shape for name, parameter in own.items()}:

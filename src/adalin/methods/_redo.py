@@ -4,7 +4,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from adalin.methods._replace import Draw, fan_in, replace_units, replaceable, uniform
+from adalin.methods._replace import Draw, fan_in, replace_units, replaceable, silence, uniform
 from adalin.methods._rule import Need, Now, Rule, State
 from adalin.structure import Edge, Network, Units
 
@@ -70,6 +70,9 @@ class ReDo(Rule):
         for layer, units in chosen:
             if units.any():
                 self._replace(net, layer, units, now)
+        if self.variant == "sokar2023":  # there 0 has the last word between two new units
+            for layer, units in chosen:
+                silence(net, layer, units)
 
     def dormant(self, outputs: Tensor) -> Tensor:
         """Which units are to be replaced, of what they gave: (samples, copies, units)."""

@@ -90,6 +90,14 @@ def replace_units(
         edge.of(buffers[edge.parameter], layer.width)[index] = 1
 
 
+def silence(net: Network, layer: Units, chosen: Tensor) -> None:
+    """Let nobody read some units."""
+    for own in (net, *net.mirrors):
+        params = own.params
+        for edge in layer.outgoing:
+            edge.of(params[edge.parameter], layer.width)[chosen] = 0
+
+
 def moments_of(net: Network, parameter: str) -> Iterator[Tensor]:
     """What the optimiser remembers of each number of a parameter."""
     for name, value in net.memory.items():
