@@ -16,7 +16,7 @@ from adalin import native
 from adalin.runs import made_with
 from benchmarks._tables import PAGES, page_with
 
-BENCHMARKS = ("activations", "imports", "training", "around", "sac", "monitor")
+BENCHMARKS = ("activations", "imports", "training", "remedies", "around", "sac", "monitor")
 LATEST = Path(__file__).with_name("latest.json")
 
 

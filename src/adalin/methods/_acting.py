@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from adalin.methods._rule import Now, Rule, State, overrides
+from adalin.methods._rule import Now, Rule, State, no_fresh, overrides
 from adalin.optim import named_memory
 from adalin.structure import Network
 
@@ -60,17 +60,16 @@ class ActingRules:
         """Rules that act in the step after so many."""
         return [rule for rule, period in self._periods if (steps + 1) % period == 0]
 
-    @torch.no_grad()
     def call(self, hook: str, task: int, step: int, steps: int, lr: float, rules: Sequence[Rule] | None = None) -> None:
         """Let those rules act that have a hook of their own."""
-        for rule in self.rules if rules is None else rules:
-            if not overrides(rule, hook):
-                continue
-            now = Now(task, step, steps, lr, memory=self._memory[rule.name], seed=self._seed)
-            if self._fresh is not None:
-                fresh = partial(self._fresh, hook, task, step)
-                now = Now(task, step, steps, lr, fresh, now.memory, now.seed)
-            getattr(rule, hook)(self._net, now)
+        acting = [rule for rule in (self.rules if rules is None else rules) if overrides(rule, hook)]
+        if not acting:
+            return
+        fresh = no_fresh if self._fresh is None else partial(self._fresh, hook, task, step)
+        with torch.no_grad():
+            for rule in acting:
+                now = Now(task, step, steps, lr, fresh, self._memory[rule.name], self._seed)
+                getattr(rule, hook)(self._net, now)
 
     def named(self) -> dict[str, Tensor]:
         """All that they remember, by names that no engine changes: `<rule>.<what>.<parameter or layer>`."""

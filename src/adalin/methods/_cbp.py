@@ -1,13 +1,13 @@
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from adalin.methods._replace import fan_in, mean_by_unit, replace_units, replaceable, uniform
+from adalin.methods._replace import fan_in, mean_size, replace_units, replaceable, uniform
 from adalin.methods._rule import Need, Now, Rule, State
-from adalin.structure import Edge, Network, Units
+from adalin.structure import Network, Units
 
 UTILITIES = ("contribution", "adaptable")
 
@@ -79,15 +79,16 @@ class ContinualBackprop(Rule):
 
     def _test(self, layer: Units, outputs: Tensor, params: Mapping[str, Tensor], memory: State) -> Tensor | None:
         """Bring the utilities up to date; which units are to be replaced, if any."""
-        utility, feature, age, due = (memory[f"{what}.{layer.name}"] for what in ("utility", "feature", "age", "due"))
+        name = layer.name
+        utility, age, due = memory[f"utility.{name}"], memory[f"age.{name}"], memory[f"due.{name}"]
         age += 1
-        correction = (1 - self.decay_rate**age).to(utility.dtype)
-        feature.lerp_(outputs.mean(0), 1 - self.decay_rate)
+        if self.utility == "adaptable" or self.correct:  # nobody else looks at it
+            feature = memory[f"feature.{name}"].lerp_(outputs.mean(0), 1 - self.decay_rate)
         if self.utility == "adaptable":
-            outputs = outputs - feature / correction
-        gives = outputs.abs().mean((0, 1)) * _size(layer, layer.outgoing, params)
+            outputs = outputs - feature / (1 - self.decay_rate**age).to(utility.dtype)
+        gives = outputs.abs().mean((0, 1)) * mean_size(layer, layer.outgoing, params)
         if self.utility == "adaptable":
-            gives = gives / _size(layer, layer.incoming, params)
+            gives = gives / mean_size(layer, layer.incoming, params)
         utility.lerp_(gives, 1 - self.decay_rate)
 
         mature = age > self.maturity
@@ -96,6 +97,7 @@ class ContinualBackprop(Rule):
         if count == 0:
             return None
         due -= count
+        correction = (1 - self.decay_rate**age).to(utility.dtype)
         order = torch.where(mature, utility / correction, math.inf).argsort(stable=True)
         chosen = torch.zeros_like(mature)
         chosen[order[:count]] = True
@@ -127,8 +129,3 @@ class ContinualBackprop(Rule):
             bias += more
             for mirror in net.mirrors:
                 mirror.params[f"{edge.parameter.removesuffix('weight')}bias"].add_(more)
-
-
-def _size(layer: Units, edges: Sequence[Edge], params: Mapping[str, Tensor]) -> Tensor:
-    """Mean size of some weights for each unit."""
-    return mean_by_unit(layer, edges, [params[edge.parameter].abs() for edge in edges])

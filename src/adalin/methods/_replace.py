@@ -12,13 +12,16 @@ Draw = Callable[[Edge, Tensor], Tensor]
 """(edge, the numbers of the chosen units as (units, copies, repeat, ...)) -> new numbers of the same form."""
 
 
-def replaceable(net: Network) -> list[Units]:
+def replaceable(net: Network) -> Sequence[Units]:
     """The hidden layers whose units can be replaced one by one; raises ValueError if there are none."""
+    if net.replaceable is not None:
+        return net.replaceable
     found = [layer for layer in net.layers if not refusal(net, layer)]
     if not found:
         layers = {layer.name: refusal(net, layer) for layer in net.layers}
         why = "; ".join(f"{name}: {reason}" for name, reason in layers.items()) or "it has no hidden layers"
         raise ValueError(f"this {type(net.model).__name__} has no units that can be replaced: {why}")
+    net.replaceable = found
     return found
 
 
@@ -129,10 +132,12 @@ def uniform(bound: Callable[[Edge, Tensor], float], generator: torch.Generator) 
     return draw
 
 
-def mean_by_unit(layer: Units, edges: Sequence[Edge], values: Sequence[Tensor]) -> Tensor:
-    """Mean of some edges' numbers for each unit."""
-    rows = [edge.of(value, layer.width).flatten(1) for edge, value in zip(edges, values, strict=True)]
-    return (rows[0] if len(rows) == 1 else torch.cat(rows, 1)).mean(1)
+def mean_size(layer: Units, edges: Sequence[Edge], params: Mapping[str, Tensor]) -> Tensor:
+    """Mean size of some weights for each unit."""
+    owns = [edge.of(params[edge.parameter], layer.width) for edge in edges]
+    if len(owns) == 1:
+        return owns[0].abs().mean(tuple(range(1, owns[0].dim())))
+    return torch.cat([own.flatten(1) for own in owns], 1).abs().mean(1)
 
 
 def _zeros(edge: Edge, units: Tensor) -> Tensor:

@@ -31,7 +31,7 @@ NEEDS: dict[Need, str] = {
 """Needs in words, in the order in which they are named."""
 
 
-def _no_fresh() -> Sequence[Tensor]:
+def no_fresh() -> Sequence[Tensor]:
     raise AssertionError("nobody draws new networks here")
 
 
@@ -47,7 +47,7 @@ class Now:
     """Number of steps made since the run began."""
     lr: float
     """Learning rate."""
-    fresh: Callable[[], Sequence[Tensor]] = _no_fresh
+    fresh: Callable[[], Sequence[Tensor]] = no_fresh
     """Gives the weights of a newly initialised network, one tensor for each of the network's `weights`, drawn for this
     moment. The next call overwrites them."""
     memory: State = field(default_factory=dict)

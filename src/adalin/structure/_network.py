@@ -39,6 +39,8 @@ class Network(ABC):
     memory: Mapping[str, Tensor] = MappingProxyType({})
     """Memory of the optimiser about parameters, as `exp_avg.<parameter>`; written to, it is what the optimiser
     remembers."""
+    replaceable: Sequence[Units] | None = None
+    """Layers whose units can be replaced one by one, once somebody has looked."""
     mirrors: "Sequence[Network]" = ()
     """Copies that follow this network slowly, such as the targets of a critic."""
 
