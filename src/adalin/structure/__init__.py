@@ -15,7 +15,7 @@ from adalin.structure._activations import LEFT_ALONE, Nonlinearity, activation_o
 from adalin.structure._axis import Axis, axis_of
 from adalin.structure._calls import ActivationCall, watch_activations
 from adalin.structure._find import RESIDUAL, find_units
-from adalin.structure._hidden import is_formula, why_not_hidden
+from adalin.structure._hidden import MAYBE, OUTPUT, UNSEEN, is_formula, why_not_hidden
 from adalin.structure._inplace import escapes, is_aliased, later_users
 from adalin.structure._network import Network, Part
 from adalin.structure._owners import TRANSFORMER_LAYERS, Owner, Site, Stays, Structure, is_transformer_layer
@@ -26,8 +26,11 @@ from adalin.structure._units import Edge, Units
 
 __all__ = [
     "LEFT_ALONE",
+    "MAYBE",
+    "OUTPUT",
     "RESIDUAL",
     "TRANSFORMER_LAYERS",
+    "UNSEEN",
     "ActivationCall",
     "Axis",
     "Call",

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,9 @@ from torch.nn.parameter import is_lazy
 from adalin.nn import FUNCTIONS, AdaLin, Gate, Init, as_gate, check_init
 from adalin.structure import (
     LEFT_ALONE,
+    MAYBE,
+    OUTPUT,
+    UNSEEN,
     Axis,
     Site,
     Structure,
@@ -22,11 +25,13 @@ from adalin.structure import (
     is_formula,
     why_not_hidden,
 )
+from adalin.surgery._example import Example, taken, verified
 from adalin.surgery._redirect import Switch
 from adalin.surgery._replace import copied, replace, restored_on_failure, split_shared_activations
 from adalin.surgery._report import Conversion, ConvertedSite
 
 CONVERTIBLE = {function.__name__ for function, name in FUNCTIONS.items() if name not in LEFT_ALONE}
+UNDECIDED = {MAYBE, UNSEEN, OUTPUT}
 WRAPPERS = {"DistributedDataParallel", "FullyShardedDataParallel"}
 Patterns = str | Iterable[str] | None
 
@@ -41,6 +46,7 @@ def convert(
     only: Patterns = None,
     skip: Patterns = None,
     dim: Mapping[str, int] | None = None,
+    example: Any = None,
 ) -> Conversion:
     """Put AdaLin in place of a model's hidden activations, whether they are modules or function calls.
 
@@ -65,6 +71,9 @@ def convert(
             activations in it; a pattern that matches an activation's own name converts a gate or the output, too.
         skip: glob patterns of what to leave alone.
         dim: axes of the neurons where the code does not tell: `{"encoder.*": -1}`.
+        example: a batch: a tensor, a tuple of arguments or a dictionary of keywords. Copies of the model run on it, now
+            and converted. It decides axes and outputs that the code leaves open; the report says what did not run
+            and which activations stayed. Unless outputs are equal to the bit with all alphas at 0, nothing is changed.
 
     Examples:
         >>> from torch import nn
@@ -86,22 +95,25 @@ def convert(
         model = copied(model)
     chosen = Wanted(_as_list(only), _as_list(skip), dict(dim or {}))
     with restored_on_failure(model):
-        return _convert(model, chosen, granularity, gate, init)
+        return _convert(model, chosen, granularity, gate, init, example)
 
 
-def _convert(model: nn.Module, choice: "Wanted", granularity: str, gate: Gate, init: Init | None) -> Conversion:
+def _convert(
+    model: nn.Module, choice: "Wanted", granularity: str, gate: Gate, init: Init | None, batch: Any
+) -> Conversion:
     parameters = sum(p.numel() for p in model.parameters() if not is_lazy(p))
     copies = split_shared_activations(model)
+    example = None if batch is None else taken(batch, copied(model))
     structure = Structure(model, copies)
     choice.check(structure)
     _refuse_unreadable(structure, choice)
-    reasons = {site: choice.reason(structure, site) for site in structure.sites}
+    reasons = {site: choice.reason(structure, site, example) for site in structure.sites}
     for site in structure.sites:  # one layer for both: both are converted, or none
         if site.twin is not None:
             reasons[site] = reasons[site.twin] = reasons[site.twin] or reasons[site]
     skipped = list(dict.fromkeys((site.name, reason) for site, reason in reasons.items() if reason is not None))
     skipped += [(stays.name, stays.reason) for stays in structure.stays]
-    axes = {site: _axis(structure, site, choice) for site, reason in reasons.items() if reason is None}
+    axes = {site: _axis(structure, site, choice, example) for site, reason in reasons.items() if reason is None}
     if not axes and not any(isinstance(module, AdaLin) for module in model.modules()):
         why = "; ".join(f"{name} is left alone ({reason})" for name, reason in skipped[:3])
         why += '; only="*" converts such too' if any(reasons.values()) and not choice.only else ""
@@ -131,10 +143,23 @@ def _convert(model: nn.Module, choice: "Wanted", granularity: str, gate: Gate, i
     notes = [f"{site.name} stands in a loop: all rounds share its alphas" for site in layers if site.looping]
     for note in notes:
         warnings.warn(note, stacklevel=4)
+    if example is not None:
+        verdict = verified(model, example)
+        notes += [f"{name} did not run on the example" for name in verdict.idle]
+        known = {name for name, _ in skipped}
+        skipped += [(name, f"{kind}, which only the run shows") for name, kind in verdict.stayed if name not in known]
+        equal = "outputs on the example are equal to the bit with alpha = 0"
+        notes.append(equal if verdict.repeats else "outputs could not be compared: the model gives others each time")
+    elif guessed := [site.name for site, axis in axes.items() if axis.dim is None or not site.nodes]:
+        notes.append(f"not verified without example=: {_few(guessed)}")
     sites = tuple(_converted(site, layers[site], axis) for site, axis in axes.items() if site.twin is None)
     alphas = {layer.alpha for layer in layers.values()}
     added = sum(alpha.numel() for alpha in alphas if not is_lazy(alpha))
-    return Conversion(model, sites, tuple(skipped), added, parameters)
+    return Conversion(model, sites, tuple(skipped), added, parameters, tuple(notes))
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _refuse(model: nn.Module) -> None:
@@ -222,8 +247,15 @@ class Wanted:
                 shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
                 raise ValueError(f"no activation matches {pattern!r}; there are: {shown or 'none'}")
 
-    def reason(self, structure: Structure, site: Site) -> str | None:
+    def reason(self, structure: Structure, site: Site, example: Example | None = None) -> str | None:
         """Why a site is left alone; None if it is to be converted."""
+        reason = self._reason(structure, site)
+        units = None if example is None else example.units.get(site.name)
+        if units is None or site.nodes or reason in (None, OUTPUT) or reason not in UNDECIDED:
+            return reason
+        return None if units.outgoing and "the model's outputs" not in units.entangled else OUTPUT
+
+    def _reason(self, structure: Structure, site: Site) -> str | None:
         if _matches(site.name, self.skip):
             return "named by skip="
         if self.only and not _matches(site.name, self.only):
@@ -237,15 +269,19 @@ class Wanted:
         return "part of a formula" if is_formula(site) else why_not_hidden(structure, site)
 
 
-def _axis(structure: Structure, site: Site, choice: Wanted) -> Axis:
+def _axis(structure: Structure, site: Site, choice: Wanted, example: Example | None) -> Axis:
     axis = axis_of(structure, site)
+    units = None if example is None else example.units.get(site.name)
+    if units is not None and units.width and (axis.doubt or axis.dim is None or not site.nodes):
+        axis = Axis(units.axis, units.width, axis.module)
     given = [dim for pattern, dim in choice.dim.items() if _matches(site.name, [pattern])]
     if given:
         return axis if axis.dim == given[-1] else Axis(given[-1], None, axis.module)
     if axis.doubt:
         raise ValueError(
             f"cannot tell the axis of the neurons at {site.name}, behind {axis.doubt}: give it with "
-            f"dim={{{site.name!r}: -1}} or whichever axis it is, or leave it out with skip={site.name!r}"
+            f"dim={{{site.name!r}: -1}} or whichever axis it is, or with example=, or leave it out with "
+            f"skip={site.name!r}"
         )
     return axis
 
@@ -269,4 +305,6 @@ def _parameter(*modules: nn.Module | None) -> Tensor | None:
 
 def _converted(site: Site, layer: AdaLin, axis: Axis) -> ConvertedSite:
     alphas = None if is_lazy(layer.alpha) else layer.alpha.numel()
-    return ConvertedSite(site.name, layer.base.name, axis.width, alphas, layer.dim)
+    way = "redirected" if site.path and site.path[-1][0] < 0 else "call" if site.original is None else "module"
+    width = alphas if axis.width is None and layer.dim is not None and alphas != 1 else axis.width
+    return ConvertedSite(site.name, layer.base.name, width, alphas, layer.dim, way)
