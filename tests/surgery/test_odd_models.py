@@ -774,3 +774,28 @@ def test_sharded_models_are_refused() -> None:
             convert(model)
     finally:
         dist.destroy_process_group()
+
+
+RAN: list[Any] = []
+
+
+def records(x: Any) -> Any:
+    RAN.append(x)
+    return F.relu(x)
+
+
+def test_functions_with_other_effects_are_never_run_to_see_what_they_are() -> None:
+    class Recording(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = L(4, 8), L(8, 2)
+
+        def other(self, x: Tensor) -> Tensor:
+            return records(x)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.b(torch.relu(self.a(x)))
+
+    RAN.clear()
+    assert names(convert(Recording())) == ["relu"]
+    assert all(type(x).__name__ == "Proxy" for x in RAN)

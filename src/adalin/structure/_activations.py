@@ -1,6 +1,7 @@
 """What counts as an activation: torch's modules, functions and tensor methods, and formulas of one's own."""
 
 import inspect
+import math
 import types
 from collections.abc import Callable, Hashable
 from copy import deepcopy
@@ -114,11 +115,31 @@ def function_activation(function: Callable[..., Any]) -> Nonlinearity | None:
             )
         except (ValueError, TypeError):
             single = False
-        found = _of_own(_Calling(function)) if single else None
+        found = _of_own(_Calling(function)) if single and _is_arithmetic(function) else None
         if found is not None and found.formula is not None:
             found = Nonlinearity(function.__name__, (), found.inplace, found.formula)
     _formulas[function] = found
     return found
+
+
+def _is_arithmetic(function: types.FunctionType) -> bool:
+    """Whether a function uses nothing but torch, math and numbers: no other may be run to see what it computes."""
+    code = function.__code__
+    if code.co_freevars or code.co_cellvars or len(code.co_code) > 600:
+        return False
+    for name in code.co_names:
+        if name in function.__globals__:
+            value = function.__globals__[name]
+            torchs = getattr(value, "__module__", None) or getattr(value, "__name__", "")
+            known = isinstance(value, int | float) or str(torchs).partition(".")[0] in ("torch", "math")
+        else:
+            known = any(hasattr(space, name) for space in (torch, F, Tensor, math, nn)) and name not in _UNSAFE
+        if not known:
+            return False
+    return bool(set(code.co_names) & (NAMES | {"exp", "erf"})) or not code.co_names
+
+
+_UNSAFE = {"save", "load", "hub", "compile", "jit", "set_default_dtype", "set_default_device", "manual_seed", "seed"}
 
 
 class _Calling(nn.Module):

@@ -20,7 +20,8 @@ from torch import nn
 UNKNOWN = object()
 """What stands for a value that only a run can tell."""
 
-FOREIGN = {"torch", "numpy", "einops", "adalin", *sys.stdlib_module_names} - {"builtins"}  # where code of strings is
+LIBRARIES = {"torch", "numpy", "einops", "adalin", "huggingface_hub", "safetensors", "accelerate", "tqdm", "PIL"}
+FOREIGN = {*LIBRARIES, *sys.stdlib_module_names} - {"builtins"}  # where code of strings is
 """Packages whose functions are no helpers of a module."""
 NO_COMPUTATION = {
     *("__init__", "__new__", "__repr__", "__getattr__", "__setattr__", "__setstate__", "__getstate__", "__reduce__"),
@@ -115,7 +116,7 @@ class Source:
         """Functions of interest without a source."""
         self.unreadable_codes: list[types.CodeType] = []
         """Their code; a call in number k has -1 - k for its function, and the instruction for its place."""
-        self._leading: dict[types.CodeType, bool] = {}
+        self._leading: dict[types.CodeType, tuple[bool, int]] = {}
         seen: set[str] = set()
         for number, cls in enumerate(type(module).__mro__):
             if cls not in self.classes:
@@ -124,7 +125,7 @@ class Source:
                 if name in seen or name in NO_COMPUTATION:
                     continue
                 seen.add(name)
-                if inspect.isfunction(holder) and (name == "forward" or self._leads(holder)):
+                if inspect.isfunction(holder) and (name == "forward" or self._leads(holder, 1)):
                     self._add((number, name), holder, is_method=True)
         at = 0
         while at < len(self.functions):
@@ -320,33 +321,39 @@ class Source:
             self.unreadable_codes.append(code)
             self.codes[code] = -len(self.unreadable_codes)
         for name in names_in(function.__code__):  # what it calls cannot become a method, as its calls stay
+            for number, cls in enumerate(type(self.module).__mro__):
+                method = vars(cls).get(name) if cls in self.classes else None
+                if inspect.isfunction(method) and name not in NO_COMPUTATION and self._leads(method):
+                    self._add((number, name), method, is_method=True)
+                    break
             helper = function.__globals__.get(name)
             if not isinstance(helper, types.FunctionType) or helper.__code__ in self.codes or not is_helper(helper):
                 continue
             if self._leads(helper) and not self.is_activation(helper):
                 self._add_unreadable(Unreadable("", helper, helper, False))
 
-    def _leads(self, holder: Callable[..., Any]) -> bool:
+    def _leads(self, holder: Callable[..., Any], depth: int = 6) -> bool:
         """Whether a function, or one that it names, is of interest."""
         function = inspect.unwrap(holder)
         code = getattr(function, "__code__", None)
         if not isinstance(code, types.CodeType) or not isinstance(function, types.FunctionType):
             return False
-        if code not in self._leading:
-            self._leading[code] = False  # while on the way, for functions that call themselves
+        if depth == 0:
+            return False
+        if self._leading.get(code, (False, 0))[1] < depth and not self._leading.get(code, (False, 0))[0]:
+            self._leading[code] = False, depth  # while on the way, for functions that call themselves
             names = names_in(code)
             found = self.interesting(names, function)
             if not found:
                 members = [vars(cls).get(name) for name in names for cls in self.classes]
                 others = [function.__globals__.get(name) for name in names] + _closure(function)
-                others += [
-                    getattr(o, n, None) for o in others if isinstance(o, types.ModuleType) and _is_own(o) for n in names
-                ]
+                modules = [one for one in others if isinstance(one, types.ModuleType) and _is_own(one)]
+                others += [vars(one).get(name) for one in modules for name in names]  # getattr may import
                 pending = [m.__func__ if isinstance(m, staticmethod) else m for m in members]
                 pending += [o for o in others if inspect.isfunction(o) and is_helper(o)]
-                found = any(inspect.isfunction(one) and self._leads(one) for one in pending)
-            self._leading[code] = found
-        return self._leading[code]
+                found = any(inspect.isfunction(one) and self._leads(one, depth - 1) for one in pending)
+            self._leading[code] = found, depth
+        return self._leading[code][0]
 
 
 def own_classes(cls: type) -> list[type]:

@@ -65,7 +65,8 @@ class Conversion:
             for row in rows
         ]
         lines.append(f"{self.added:,} alphas added to {self.parameters:,} parameters (+{self.overhead:.2f} %)")
-        if redirected := [(site.name, ("",)) for site in self.sites if site.way == "redirected"]:
+        redirected: list[tuple[str, tuple[str, ...]]] = [(s.name, ()) for s in self.sites if s.way == "redirected"]
+        if redirected:
             lines.append("redirected while it runs: " + ", ".join(name for name, _ in _folded(redirected)))
         lines += [f"left alone: {name} ({reason[0]})" for name, reason in _folded([(n, (r,)) for n, r in self.skipped])]
         return "\n".join([*lines, *self.notes])
