@@ -25,7 +25,7 @@ from adalin.structure import (
     is_formula,
     why_not_hidden,
 )
-from adalin.surgery._example import Example, taken, verified
+from adalin.surgery._example import ExampleRun, taken, verified
 from adalin.surgery._redirect import Switch
 from adalin.surgery._replace import copied, replace, restored_on_failure, split_shared_activations
 from adalin.surgery._report import Conversion, ConvertedSite
@@ -247,7 +247,7 @@ class Wanted:
                 shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
                 raise ValueError(f"no activation matches {pattern!r}; there are: {shown or 'none'}")
 
-    def reason(self, structure: Structure, site: Site, example: Example | None = None) -> str | None:
+    def reason(self, structure: Structure, site: Site, example: ExampleRun | None = None) -> str | None:
         """Why a site is left alone; None if it is to be converted."""
         reason = self._reason(structure, site)
         units = None if example is None else example.units.get(site.name)
@@ -269,7 +269,7 @@ class Wanted:
         return "part of a formula" if is_formula(site) else why_not_hidden(structure, site)
 
 
-def _axis(structure: Structure, site: Site, choice: Wanted, example: Example | None) -> Axis:
+def _axis(structure: Structure, site: Site, choice: Wanted, example: ExampleRun | None) -> Axis:
     axis = axis_of(structure, site)
     units = None if example is None else example.units.get(site.name)
     if units is not None and units.width and (axis.doubt or axis.dim is None or not site.nodes):

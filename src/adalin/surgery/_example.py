@@ -14,7 +14,7 @@ from adalin.structure import ActivationCall, Units, find_units, undisturbed, wat
 
 
 @dataclass
-class Example:
+class ExampleRun:
     """A batch, and what the model as it was does with it."""
 
     args: tuple[Any, ...]
@@ -47,7 +47,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RunVerdict:
     """What a run of the converted model says."""
 
     idle: tuple[str, ...]
@@ -58,12 +58,12 @@ class Verdict:
     """Whether the model computes the same twice, so that outputs could be compared."""
 
 
-def taken(example: Any, twin: nn.Module) -> Example:
+def taken(example: Any, twin: nn.Module) -> ExampleRun:
     """Run a copy of the model as it was."""
     if isinstance(example, Mapping):
-        found = Example((), dict(example))
+        found = ExampleRun((), dict(example))
     else:
-        found = Example(tuple(example) if isinstance(example, tuple | list) else (example,), {})
+        found = ExampleRun(tuple(example) if isinstance(example, tuple | list) else (example,), {})
     found.outputs = found.run(twin)
     found.repeats = _equal(found.outputs, found.run(twin))
     try:
@@ -73,7 +73,7 @@ def taken(example: Any, twin: nn.Module) -> Example:
     return found
 
 
-def verified(model: nn.Module, example: Example) -> Verdict:
+def verified(model: nn.Module, example: ExampleRun) -> RunVerdict:
     """Run a copy of the converted model with all alphas at 0; raise unless it computes what the model did."""
     twin = copy.deepcopy(model)
     called: set[nn.Module] = set()
@@ -107,7 +107,7 @@ def verified(model: nn.Module, example: Example) -> Verdict:
             f"the converted {type(model).__name__} computes something else on the example with alpha = 0: "
             "leave modules out with skip= to find which one it is"
         )
-    return Verdict(idle, tuple(calls.items()), example.repeats)
+    return RunVerdict(idle, tuple(calls.items()), example.repeats)
 
 
 def _tensors(output: Any) -> list[Tensor]:
