@@ -3,7 +3,7 @@
 import inspect
 import math
 import types
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +23,7 @@ LEFT_ALONE = {
 }
 """What is converted only when it is named."""
 
-BOUNDED = {"tanh", "sigmoid", "hardtanh", "softsign", "softplus", "relu6"}
+BOUNDED = {"tanh", "sigmoid", "hardtanh", "softsign", "softplus"}
 """What an output is limited with on purpose."""
 
 NO_BASE: dict[type[nn.Module], str] = {
@@ -99,7 +99,7 @@ _OF_EVERY_MODULE = set(vars(nn.Module()))
 def function_activation(function: Callable[..., Any]) -> Nonlinearity | None:
     """The activation that a function of somebody's own is, if it computes one elementwise and nothing else."""
     if not isinstance(function, types.FunctionType | partial) or function in _formulas:
-        return _formulas.get(function) if isinstance(function, Hashable) else None
+        return _formulas.get(function) if is_hashable(function) else None
     if isinstance(function, partial) and (name := _torchs(function.func)) is not None:
         found = (
             called_with(name, function.func, [None, *function.args], function.keywords) if not function.args else None
@@ -214,8 +214,17 @@ def _bends(function: Callable[[Tensor], Tensor]) -> bool:
     return bool((one_sided or both_sided) and not is_gate)
 
 
+def is_hashable(value: object) -> bool:
+    """Whether a value may be looked for in a table: a tuple of lists may not."""
+    try:
+        hash(value)
+    except Exception:
+        return False
+    return True
+
+
 def _torchs(function: Any) -> str | None:
-    return FUNCTIONS.get(function) if isinstance(function, Hashable) else None  # type: ignore[call-overload]
+    return FUNCTIONS.get(function) if is_hashable(function) else None
 
 
 def called_with(name: str, function: Any, args: Any, kwargs: Any) -> Nonlinearity | None:
@@ -258,7 +267,7 @@ def no_base(module: nn.Module) -> str | None:
 
 def function_without_base(function: Any, args: Any, kwargs: Any) -> str | None:
     """What a function's call is if it is an activation that AdaLin is not built on."""
-    if not isinstance(function, Hashable):
+    if not is_hashable(function):
         return None
     if function in (
         torch.clamp,

@@ -3,7 +3,7 @@
 import ast
 import types
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from adalin.structure._activations import (
     called_with,
     function_activation,
     function_without_base,
+    is_hashable,
     no_base,
     no_base_of_node,
 )
@@ -261,15 +262,21 @@ class Structure:
                 continue
             site = Site(owner, path or activation.name, activation, module, (), (call,))
             site.looping = source.is_looping(call)
+            same = [
+                one for one in found if module is not None and one.original is module and one.path[-1][0] != call[0]
+            ]
+            site.twin = same[0] if same else None  # in another function: perhaps another way to compute the same
             found.append(site)
         return found
 
     def _registered(self, owner: Owner, known: set[nn.Module | None]) -> list[Site]:
         """The activations below an owner that cannot be traced, each taken for one site."""
         called = {self.copies.get(module, module) for module in (*self.callers, *known) if module is not None}
+        named = owner.source.names() if owner.source is not None else set()
         return [
             Site(owner, path, activation, module)
             for path, module in owner.module.named_modules()
+            if path.partition(".")[0] in named or not named
             if self.copies.get(module, module) not in called and (activation := activation_of(module)) is not None
             if self._nearest_owner(owner, path) is owner.module
         ]
@@ -375,7 +382,7 @@ def _may_be_activation(value: Any) -> bool:
         return _may_be_activation(value.func)
     if isinstance(value, types.FunctionType):
         return is_helper(value) and function_activation(value) is not None
-    return isinstance(value, Hashable) and not isinstance(value, str | int | float) and value in FUNCTIONS
+    return callable(value) and is_hashable(value) and value in FUNCTIONS
 
 
 def _static(source: Source, call: Call) -> "tuple[Nonlinearity, nn.Module | None] | str | None":
@@ -399,7 +406,7 @@ def _static(source: Source, call: Call) -> "tuple[Nonlinearity, nn.Module | None
         if activation is None:
             return None if registered else no_base(target)
         return activation, target if registered else None
-    if isinstance(target, Bound | type) or not isinstance(target, Hashable):
+    if isinstance(target, Bound | type) or not is_hashable(target):
         return None
     if not (node.args or any(k.arg == "input" for k in node.keywords)):
         return None

@@ -142,6 +142,12 @@ class Source:
         """The syntax of a call."""
         return made_call(self.functions[call[0]].parsed.calls[call[1]])
 
+    def names(self) -> set[str]:
+        """All names that the module's own methods use."""
+        functions = [vars(cls)[name] for cls in self.classes for name in vars(cls) if name not in NO_COMPUTATION]
+        inner = [inspect.unwrap(one) for one in functions if inspect.isfunction(one)]
+        return {name for one in inner if isinstance(one, types.FunctionType) for name in names_in(one.__code__)}
+
     def unread_names(self, names: set[str]) -> list[str]:
         """Those of the names that functions without a source use, other than for the module's own."""
         used = {name for one in self.unreadable for name in names_in(one.function.__code__)}
