@@ -247,7 +247,7 @@ class Structure:
         if source is None:
             return []
         seen = {call for site in sites for call in site.path[-1:]}
-        found = []
+        found: list[Site] = []
         for call, syntax in source.calls():
             if (
                 call in seen
@@ -262,9 +262,8 @@ class Structure:
                 continue
             site = Site(owner, path or activation.name, activation, module, (), (call,))
             site.looping = source.is_looping(call)
-            same = [
-                one for one in found if module is not None and one.original is module and one.path[-1][0] != call[0]
-            ]
+            others = [one for one in (*sites, *found) if module is not None and one.original is module and one.path]
+            same = [one for one in others if one.path[-1][0] != call[0] and one.twin is None]
             site.twin = same[0] if same else None  # in another function: perhaps another way to compute the same
             found.append(site)
         return found
