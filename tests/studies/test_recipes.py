@@ -15,6 +15,7 @@ from adalin.data import Dataset
 from adalin.executors import execute
 from adalin.methods import Method
 from adalin.metrics import metrics
+from adalin.optim import SGD
 from adalin.report import summarise
 from adalin.runs import Comparison, Result, RunFolder, Session, kind_of
 from adalin.streams import benchmarks, get_benchmark
@@ -140,7 +141,8 @@ def test_hyper_parameters_are_the_papers_and_seeds_not_those_of_sweeps(name, bud
         assert {run.method for run in runs} == set(part.methods)
         for run in runs:
             fourier = (run.method, part.benchmark) == ("fourier", "random-label-cifar10")
-            assert (run.settings.lr, run.settings.batch_size) == ((1e-3, 32) if fourier else (own.lr, own.batch_size))
+            lr = 1e-3 if fourier or not isinstance(Method.parse(run.method).optimizer, SGD) else own.lr
+            assert (run.settings.lr, run.settings.batch_size) == (lr, 32 if fourier else own.batch_size)
             assert run.seed in REPORT_SEEDS
             assert run.settings.inputs == part.settings.get("inputs", "unit")
     assert set(REPORT_SEEDS).isdisjoint(SWEEP_SEEDS)

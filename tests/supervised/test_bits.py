@@ -39,7 +39,9 @@ def test_every_stream_gives_the_same_numbers_again(benchmark: str, inputs: str, 
 
 def test_no_two_methods_give_the_same_network(tmp_path: Path) -> None:
     """The comparisons above can fail."""
-    names = [name for name in methods() if name not in ("sgd", "scratch")]  # the baseline, in the first task
+    # Some act at a task's end only, and are the baseline in the first one; some have not acted after so few steps.
+    same = {"sgd", "scratch", "fire", "optimizer-reset", "head-reset", "reset", "redo", "hare-tortoise"}
+    names = [name for name in methods() if name not in same]
     runs = [define("random-label-mnist", name, tasks=1) for name in names]
     outcomes = train(runs, tmp_path)
     networks = [

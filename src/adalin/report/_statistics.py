@@ -72,15 +72,15 @@ class Interval:
 class Plasticity:
     """What became of plasticity: `kept`, `lost`, or neither for certain.
 
-    Three comparisons, each seed with itself; of the last tasks (up to five)
+    Three comparisons of the last tasks (up to five), each seed with itself.
     """
 
     change: Interval
-    """against the first tasks, which a cold start makes easy to beat,"""
+    """Change against the first tasks, which a cold start makes easy to beat."""
     since_start: Interval
-    """against as many tasks after those,"""
+    """Change against as many tasks after those."""
     from_best: Interval
-    """and against the best so many tasks in a row, which is never above 0."""
+    """Change against the best so many tasks in a row, which is never above 0."""
     end: Interval
     """Accuracy in the last tasks."""
     kept: bool

@@ -80,14 +80,15 @@ STYLES = {
 
 
 def styles_of(methods: Sequence[str]) -> list[Style]:
-    """The styles of settings that are shown together: those of one method differ in shade and marker."""
+    """The styles of settings that are shown together: those of one method, with any optimiser, differ in shade."""
     styles = []
-    seen = Counter[str]()
+    seen = Counter[Style]()
     for method in methods:
-        style, number = style_of(method), seen[method]
+        style = style_of(method)
+        number = seen[style]
         marker = MARKERS[(MARKERS.index(style.marker) + number) % len(MARKERS)]
         styles.append(replace(style, colour=_lighter(style.colour, 1 - 0.7**number), marker=marker))
-        seen[method] += 1
+        seen[style] += 1
     return styles
 
 

@@ -50,13 +50,13 @@ class OwnFunction:
     name: str
     """Name of the method, or of the method that a changed helper becomes."""
     place: "tuple[int, str] | Callable[..., Any]"
-    """Where it is found: a class of the module's, by its place among the bases, and a name; or the helper itself."""
+    """Place where it is found: number of the class among the module's bases, and name; or the helper itself."""
     holder: Callable[..., Any]
-    """What the class or the global holds: the function with its decorators."""
+    """Function with its decorators, as the class or the global holds it."""
     function: types.FunctionType
     """OwnFunction inside the decorators."""
     parsed: Parsed
-    """Its source."""
+    """Source of the function, parsed."""
     is_method: bool
     """Whether its first argument is the module."""
 

@@ -136,7 +136,7 @@ class Negligible(Check):
     classes: int
     """Number of outputs."""
     counted: str
-    """What the paper counted, and how it came to its number."""
+    """Count in the paper, and the way to its number."""
 
     @property
     def statement(self) -> str:
@@ -162,7 +162,7 @@ class _AlphasOfSeeds:
     seeds: list[tuple[Values, Values]]
     """Alphas and saturations of each seed, (tasks, neurons), the layers side by side."""
     missing: str
-    """What to say where no neuron is as wanted."""
+    """Message where no neuron is as wanted."""
     evidence: Evidence
     """The runs that they are of."""
 

@@ -302,7 +302,7 @@ class Changes(Check):
     by: float
     """Least relative change: -0.1 for a metric that falls by a tenth or more."""
     first: int | None = None
-    """How many first tasks it is compared with, where not five: with one, what happens at once counts too."""
+    """Number of first tasks that it is compared with, where not five: with one, what happens at once counts too."""
 
     @property
     def statement(self) -> str:

@@ -32,8 +32,8 @@ class Edit:
     call: int
     """Number of the call in its function."""
     kind: str
-    """"direct": a layer instead; "counted", "guarded": `call_site` decides; "helper": another function; "passed": as
-    it is, but it says where it stands."""
+    """Kind of edit. "direct": a layer instead; "counted", "guarded": `call_site` decides; "helper": another function;
+    "passed": as it is, but it says where it stands."""
     target: str = ""
     """Path of the layer, or name of the function."""
     key: int = 0
