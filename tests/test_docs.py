@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import torchvision_schemas
 from adalin.cli import COMMANDS
 from adalin.cli._parse import parse
 from adalin.methods import Method
@@ -22,9 +23,18 @@ def name(page):
     return str(page.relative_to(ROOT))
 
 
+OTHERS = {"libraries.md": ("transformers", "accelerate", "peft", "lightning")}
+"""What pages need of the integrations extra."""
+
+
 @pytest.mark.usefixtures("forget")
+@pytest.mark.filterwarnings("ignore::UserWarning:lightning.*", "ignore::FutureWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_the_python_blocks_of_a_page_run(page, tmp_path, monkeypatch, capsys):
+    if page.name in OTHERS:
+        torchvision_schemas.declare()
+    for library in OTHERS.get(page.name, ()):
+        pytest.importorskip(library, reason="the integrations extra is not installed")
     monkeypatch.chdir(tmp_path)
     text = page.read_text()
     scope = {"__name__": "docs"}
