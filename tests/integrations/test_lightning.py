@@ -6,8 +6,10 @@ import pytest
 import torch
 from torch import nn
 
+import torchvision_schemas
 from adalin import AdaLin, convert, param_groups
 
+torchvision_schemas.declare()
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     lightning = pytest.importorskip("lightning", reason="the integrations extra is not installed")
