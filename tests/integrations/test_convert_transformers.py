@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from small_transformers import SMALL, transformers
 
 from adalin import AdaLin, convert
 from adalin.structure import find_units
+from small_transformers import SMALL, transformers
 
 
 @pytest.mark.parametrize("name", ["bert", "vit", "llama"])
