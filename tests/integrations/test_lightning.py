@@ -87,7 +87,7 @@ def test_torchrls_modules_are_converted_and_trained() -> None:
     observations = TensorDict({"observation": torch.randn(5, 4)}, [5])
     before = policy(observations.clone())["action"]
     conversion = convert(policy, init=0.0)
-    assert [site.width for site in conversion.sites] == [16, 16]
+    assert [site.name for site in conversion.sites] == ["module.1", "module.3"]
     after = policy(observations.clone())["action"]
     assert torch.equal(after, before)
     after.sum().backward()
