@@ -71,10 +71,9 @@ def main() -> None:
                 distances += trained_again(recorded, benchmark, method, chosen.seed, chosen.data, chosen.out)
                 print(line(distances[-len(METRICS) :]), flush=True)
     print(summary(distances))
-    if chosen.only == list(TASKS):
-        before, rest = PAGE.read_text().split(START)
-        PAGE.write_text(before + START + "\n" + table(distances) + "\n" + END + rest.split(END)[1])
-        print(f"written to docs/{PAGE.name}")
+    before, rest = PAGE.read_text().split(START)
+    PAGE.write_text(before + START + "\n" + table(distances) + "\n" + END + rest.split(END)[1])
+    print(f"written to docs/{PAGE.name}")
 
 
 def recorded_as_now(results: Sequence[Result], benchmark: str, method: str) -> list[Result]:
