@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from adalin.engine import Attached, attach
-    from adalin.executors import run
+    from adalin.executors import load_model, run
     from adalin.monitor import Monitor, examine, probe
     from adalin.nn import (
         ActivationEntry,
@@ -41,6 +41,7 @@ __all__ = [
     "bases",
     "convert",
     "examine",
+    "load_model",
     "make_activation",
     "param_groups",
     "probe",
@@ -49,8 +50,8 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "run": "executors",
     **dict.fromkeys(("attach", "Attached"), "engine"),
+    **dict.fromkeys(("load_model", "run"), "executors"),
     **dict.fromkeys(("convert", "Conversion", "ConvertedSite"), "surgery"),
     **dict.fromkeys(("Monitor", "examine", "probe"), "monitor"),
 }

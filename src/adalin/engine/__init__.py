@@ -4,13 +4,14 @@ from adalin.engine._attach import Attached, attach
 from adalin.engine._engine import Engine, choose_engine, make_net
 from adalin.engine._fresh import FreshWeights
 from adalin.engine._gram import Gram
-from adalin.engine._learner import Learner, Learning
+from adalin.engine._learner import NETWORK, Learner, Learning
 from adalin.engine._module_net import ModuleNet
 from adalin.engine._native_net import NativeNet
 from adalin.engine._net import Net, Steps, Update
 from adalin.engine._preset import PLAIN, Preset, presets
 
 __all__ = [
+    "NETWORK",
     "PLAIN",
     "Attached",
     "Engine",

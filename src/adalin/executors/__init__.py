@@ -5,6 +5,7 @@ import adalin.supervised  # noqa: F401, both are kinds of runs, which are known 
 from adalin.executors._cluster import Cluster
 from adalin.executors._executor import Executor, Work
 from adalin.executors._job import Job, train_job
+from adalin.executors._load import load_model
 from adalin.executors._local import Local
 from adalin.executors._plan import Plan, plan
 from adalin.executors._pool import check_workers, cores, engine_settings, execute
@@ -32,6 +33,7 @@ __all__ = [
     "define",
     "engine_settings",
     "execute",
+    "load_model",
     "plan",
     "read_state",
     "run",

@@ -35,9 +35,9 @@ def buffer_bytes(run: SACRun) -> int:
 def make_networks(run: SACRun, observation: int, action: int) -> tuple[Net, list[Net], list[Net]]:
     """Actor, critics and targets on their engines, newly initialised from the run's seed."""
     with seeded(run.seed, "init"):
-        actor = _network(run, observation, 2 * action)
-        critics = [_network(run, observation + action, 1) for _ in range(2)]
-    targets = [_network(run, observation + action, 1) for _ in range(2)]  # SAC makes them copies of the critics
+        actor = make_network(run, observation, 2 * action)
+        critics = [make_network(run, observation + action, 1) for _ in range(2)]
+    targets = [make_network(run, observation + action, 1) for _ in range(2)]  # SAC makes them copies of the critics
     rules = run.parsed_method.rules
     nets = [make_net(one, rules=rules) for one in (actor, *critics, *targets)]
     return nets[0], nets[1:3], nets[3:]
@@ -46,7 +46,7 @@ def make_networks(run: SACRun, observation: int, action: int) -> tuple[Net, list
 def check_network(run: SACRun) -> Engine:
     """The engine of a run's networks; raises ValueError if they cannot have the method's activation."""
     with seeded(run.seed, "init"):
-        network, x = _network(run, 1, 1), torch.linspace(-3, 3, 32)[:, None]
+        network, x = make_network(run, 1, 1), torch.linspace(-3, 3, 32)[:, None]
         with torch.no_grad():
             is_repeatable = torch.allclose(network(x), network(x), rtol=0, atol=0, equal_nan=True)
     if not is_repeatable or next(network.buffers(), None) is not None:
@@ -54,7 +54,8 @@ def check_network(run: SACRun) -> Engine:
     return choose_engine(network, rules=run.parsed_method.rules)
 
 
-def _network(run: SACRun, inputs: int, outputs: int) -> nn.Sequential:
+def make_network(run: SACRun, inputs: int, outputs: int) -> nn.Sequential:
+    """One of a run's networks, newly initialised from torch's random state."""
     plain = make_model("mlp-256", (inputs,), outputs, run.parsed_method.activation)
     if not all(parameter.requires_grad for parameter in plain.parameters()):
         raise ValueError(f"SAC trains all parameters, and {run.method} has some that are frozen")

@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from adalin.methods import Method
 from adalin.optim import SGD
-from adalin.rl._build import PREFIX, SACRun, buffer_bytes, check_network, environment_of
+from adalin.rl._build import PREFIX, SACRun, buffer_bytes, check_network, environment_of, make_network
 from adalin.rl._environment import check_environment, simulator_version
 from adalin.rl._loop import sac_manifest, train_agent, try_agent
 from adalin.runs import (
@@ -26,6 +27,10 @@ from adalin.settings import SACSettings
 
 _ENVIRONMENT = re.compile(r"(?:[A-Za-z0-9_:.-]+/)?[A-Za-z0-9_:.-]+")
 """Names of gymnasium's environments: [namespace/]name-v4."""
+
+
+ACTOR = "actor."
+"""What names of the actor's tensors begin with."""
 
 
 class SoftActorCritic(Kind[SACSettings]):
@@ -117,6 +122,16 @@ class SoftActorCritic(Kind[SACSettings]):
         with session.opened(run, manifest) as folder:
             if folder is not None:
                 train_agent(run, folder, session)
+
+    def network(self, run: SACRun, tensors: Mapping[str, Tensor], data: Any = None) -> nn.Module:
+        """The actor: its outputs are the means of the actions, then their log deviations before they are squashed."""
+        own = {name.removeprefix(ACTOR): value for name, value in tensors.items() if name.startswith(ACTOR)}
+        matrices = [value for value in own.values() if value.dim() == 2]
+        model = make_network(run, matrices[0].shape[1], matrices[-1].shape[0])
+        with torch.no_grad():
+            for name, value in model.named_parameters():
+                value.copy_(own[name])
+        return model
 
     def trial(self, run: SACRun, session: Session) -> Trial:
         return try_agent(run)

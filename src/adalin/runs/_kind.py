@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from torch import Tensor, nn
+
 from adalin._registry import Registry
 from adalin.data import Dataset
 from adalin.settings import Settings
@@ -138,6 +140,10 @@ class Kind(ABC, Generic[Chosen]):
     @abstractmethod
     def train(self, run: "Run[Chosen]", session: "Session") -> None:
         """Train a run to its end, in this process."""
+
+    @abstractmethod
+    def network(self, run: "Run[Chosen]", tensors: Mapping[str, Tensor], data: Any = None) -> nn.Module:
+        """The network of a run as a checkpoint's tensors have it, whatever engine has trained it."""
 
     @abstractmethod
     def trial(self, run: "Run[Chosen]", session: "Session") -> Trial:

@@ -97,6 +97,14 @@ class PaperRuns:
             raise MissingError(f"only {tasks} tasks of {', '.join(methods)} on {benchmark}; {LEAST_TASKS} are needed")
         return best
 
+    def at_the_papers_scale(self, benchmark: str) -> list[Summary]:
+        """Every method with the paper's settings, network and data, though perhaps fewer tasks."""
+        for found in self._scales.get(benchmark, {}).values():
+            members = list(found.values())
+            if members and not _smaller(members[0], get_benchmark(benchmark).settings.tasks):
+                return members
+        return []
+
     def evidence(self, benchmark: str, methods: Sequence[str], metric: str = "online_accuracy") -> Evidence:
         """A metric of methods at that scale, on the seeds and tasks that all of them have."""
         summaries = self.find_all(benchmark, methods)

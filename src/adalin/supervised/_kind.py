@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from adalin.data import Dataset, load
-from adalin.engine import presets
+from adalin.engine import NETWORK, presets
 from adalin.methods import Method
 from adalin.models import check_model
 from adalin.runs import (
@@ -26,6 +28,7 @@ from adalin.supervised._build import (
     StreamRun,
     benchmark_of,
     check_network,
+    make_network,
     network_of,
     steps_in,
     streams_of,
@@ -120,6 +123,16 @@ class Supervised(Kind[SupervisedSettings]):
         with session.opened(run, made) as folder:
             if folder is not None:
                 train_run(run, folder, streams, session)
+
+    def network(self, run: StreamRun, tensors: Mapping[str, Tensor], data: Any = None) -> nn.Module:
+        name = benchmark_of(run).dataset
+        stream = streams_of(None if name is None else load(name, data)).stream(run)
+        model = make_network(run, stream, "init", 0)
+        with torch.no_grad():
+            # Not by the state dict, where a tensor that layers share has several names.
+            for name, value in chain(model.named_parameters(), model.named_buffers()):
+                value.copy_(tensors[NETWORK + name])
+        return model
 
     def trial(self, run: StreamRun, session: Session) -> Trial:
         name = benchmark_of(run).dataset
