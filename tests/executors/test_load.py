@@ -11,7 +11,10 @@ from adalin.runs import Result, RunFolder, RunFolderError
 from adalin.supervised._build import streams_of
 from tiny_runs import data_of, define, loaded, train
 
-METHODS = ["baseline", "adalin", "adalin:granularity=network", "crelu:match=half", "adam+fourier", "adalin-tanh+l2"]
+METHODS = [
+    *("baseline", "adalin", "adalin:learned=False", "adalin:granularity=network"),
+    *("crelu:match=half", "adam+fourier", "adalin-tanh+l2"),
+]
 
 
 def load(run, out):

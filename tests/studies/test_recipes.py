@@ -140,7 +140,7 @@ def test_hyper_parameters_are_the_papers_and_seeds_not_those_of_sweeps(name, bud
         )
         assert {run.method for run in runs} == set(part.methods)
         for run in runs:
-            fourier = (run.method, part.benchmark) == ("fourier", "random-label-cifar10")
+            fourier = run.method.startswith("fourier") and part.benchmark == "random-label-cifar10"
             lr = 1e-3 if fourier or not isinstance(Method.parse(run.method).optimizer, SGD) else own.lr
             assert (run.settings.lr, run.settings.batch_size) == (lr, 32 if fourier else own.batch_size)
             assert run.seed in REPORT_SEEDS
@@ -199,14 +199,16 @@ def test_every_claim_about_what_can_be_run_belongs_to_a_recipe():
 def test_a_recipe_runs_all_that_its_claims_need(name):
     recipe = get_recipe(name)
     row = {"online_accuracy": 0.5, "test_accuracy": 0.5, "sign_entropy": 0.5, "weight_norm": 1.0, "srank": 9.0}
+    row |= {"weight_srank": [9.0, 8.0]}
     row |= {"alpha": [[-0.1, 0.5]], "saturation": [[0.9, 0.0]]}
     runs = {run.folder: run for part in recipe.runs("quick") for run in part}
     results = [result_of(run, [{"task": task} | row for task in range(run.tasks)]) for run in runs.values()]
-    for verdict in judge_claims(summarise(results)):
-        if verdict.claim in recipe.claims:
-            for finding in verdict.findings:
-                assert "no runs of" not in finding.numbers, (verdict.claim, finding)
-                assert "are needed" not in finding.numbers, (verdict.claim, finding)
+    verdicts = judge_claims(summarise(results), recipe.claims)
+    assert verdicts
+    for verdict in verdicts:
+        for finding in verdict.findings:
+            assert "no runs of" not in finding.numbers, (verdict.claim, finding)
+            assert "are needed" not in finding.numbers, (verdict.claim, finding)
 
 
 def test_an_unknown_recipe_is_told_with_the_nearest():
@@ -228,6 +230,9 @@ def test_a_figure_shows_every_method_in_its_panel(name, trained):
     figure = recipe.figure(recipe.runs("quick", seeds=[3]), trained)
     if name == "heat-maps":
         assert [len(axes.images) for axes in figure.axes[:4]] == [1] * 4
+        return
+    if name == "foretell":  # which needs falls
+        assert [text.get_text() for text in figure.texts] == ["no benchmark has falls enough yet"]
         return
     found = {result.run.folder: result for result in trained}
     (legend,) = figure.legends or [axes.get_legend() for axes in figure.axes if axes.get_legend()]

@@ -132,6 +132,29 @@ def _per_neuron(
     return layer(num_parameters=num_parameters, dim=dim, **{**defaults, **options})
 
 
+def _adalin(
+    defaults: dict[str, Any],
+    num_parameters: int | None,
+    dim: int | None,
+    init: float | str | Callable[[Tensor], Any] | None = "uniform",
+    learned: bool = True,
+    **options: Any,
+) -> nn.Module:
+    if isinstance(init, str):
+        try:  # a method's text has numbers as texts, where the default is one
+            init = None if init == "uniform" else float(init)
+        except ValueError:
+            raise ValueError(f"init is a number or 'uniform', for U(0, 1), not {init!r}") from None
+    layer = _per_neuron(AdaLin, {"init": init, **defaults}, num_parameters, dim, **options)
+    assert isinstance(layer, AdaLin)
+    layer.alpha.requires_grad_(learned)
+    return layer
+
+
+_ALPHAS: dict[str, Option] = {"init": "uniform", "learned": True}
+"""Options of how alphas begin, and whether they are trained, with their defaults."""
+
+
 def _concatenated(
     layer: type[Concatenated], num_parameters: int | None, dim: int | None, inplace: bool = False
 ) -> nn.Module:
@@ -203,21 +226,21 @@ register_activation(
 )
 register_activation(
     "adalin",
-    partial(_per_neuron, AdaLin, {}),
+    partial(_adalin, {}),
     "AdaLin: a learned linear term where the base saturates",
     title="AdaLin",
     paper=ADALIN,
-    options={"base": "relu", "gate": "cosine"},
+    options={"base": "relu", "gate": "cosine", **_ALPHAS},
 )
 for _name in BASES:
-    _build = partial(_per_neuron, AdaLin, {"base": _name})
+    _build = partial(_adalin, {"base": _name})
     register_activation(
         f"adalin-{_name}",
         _build,
         f"AdaLin on {_name}",
         title=f"AdaLin ({TITLES.get(_name, _name)})",
         paper=ADALIN,
-        options={"gate": "cosine"},
+        options={"gate": "cosine", **_ALPHAS},
     )
 register_activation(
     "prelu",

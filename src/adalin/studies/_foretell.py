@@ -82,7 +82,7 @@ class Foretelling:
     @property
     def can_rank(self) -> bool:
         """Whether there are falls enough, of two methods at least."""
-        return self.falls >= LEAST_FALLS and sum(rows.falls.any() for rows in self.rows) > 1
+        return self.falls >= LEAST_FALLS and sum(bool(rows.falls.any()) for rows in self.rows) > 1
 
     def auc(self, metric: str) -> Interval:
         """How well a metric ranks rows, with an interval over methods."""
@@ -135,8 +135,8 @@ def foretell(summaries: Mapping[str, Sequence[Summary]]) -> list[Foretelling]:
     """All benchmarks that have summaries of two methods or more, without those that start anew in each task."""
     found = []
     for benchmark, members in summaries.items():
-        rows = [_rows_of(summary) for summary in members if not _starts_anew(summary)]
-        rows = [one for one in rows if one is not None]
+        tried = [_rows_of(summary) for summary in members if not _starts_anew(summary)]
+        rows = [one for one in tried if one is not None]
         if len(rows) > 1:
             found.append(Foretelling(benchmark, rows))
     return found
@@ -149,7 +149,7 @@ def foretell_recorded(summaries: Sequence[Summary]) -> list[Foretelling]:
 
 
 def foretelling_tables(summaries: Sequence[Summary]) -> list[tuple[Sequence[str], list[list[str]]]]:
-    """Heads and rows of three tables: how many rows there are, how metrics rank them, and how changes follow changes."""
+    """Heads and rows of three tables: rows there are, how metrics rank them, and how changes follow changes."""
     every = foretell_recorded(summaries)
     ranked = [one for one in every if one.can_rank]
     counts = []
@@ -272,7 +272,9 @@ def _concordant(scores: Sequence[Values], rows: Sequence[Rows]) -> Values:
 def _share(part: Values, whole: Values, counts: Values) -> Values:
     """Of each resample of methods, the share of its pairs; NaN without any."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        shares: Values = np.einsum("dm,mn,dn->d", counts, part, counts) / np.einsum("dm,mn,dn->d", counts, whole, counts)
+        shares: Values = np.einsum("dm,mn,dn->d", counts, part, counts) / np.einsum(
+            "dm,mn,dn->d", counts, whole, counts
+        )
     return shares
 
 

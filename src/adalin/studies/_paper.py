@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from adalin.methods import Method
 from adalin.streams import Benchmark
 
 MAIN_BENCHMARKS = (
@@ -26,7 +27,8 @@ REPORT_SEEDS = (3, 4, 5)
 
 def hyper_parameters(benchmark: str, method: str) -> dict[str, Any]:
     """lr and batch size that the paper chose for a method, where they are not the benchmark's (1e-2 and 16)."""
-    if benchmark.startswith("random-label-cifar10") and method == "fourier":
+    is_fourier = Method.parse(method).activation.name == "fourier"
+    if benchmark.startswith("random-label-cifar10") and is_fourier:
         return {"lr": 1e-3, "batch_size": 32}
     return {}
 

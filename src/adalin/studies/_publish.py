@@ -1,7 +1,7 @@
 """From results to a page, and to Markdown for the documentation, both with the figures that the results give."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -22,15 +22,23 @@ from adalin.report import (
     write_page,
 )
 from adalin.runs import Result
+from adalin.studies._choice import choice_tables
 from adalin.studies._claims import judge_claims
 from adalin.studies._compare import compare, compare_all
 from adalin.studies._figures import find_figures
+from adalin.studies._foretell import foretelling_tables
 from adalin.studies._paper import PAPER_HOURS
 
-MARKS = ("<!-- results: made by `adalin report --markdown` -->", "<!-- end of results -->")
-"""Lines of a Markdown file between which tables of claims, accuracies and costs are put."""
-VERDICTS = ("<!-- verdicts: made by `adalin report --markdown` -->", "<!-- end of verdicts -->")
-"""Lines of a Markdown file between which the claims and their verdicts alone are put."""
+
+def marks_of(name: str) -> tuple[str, str]:
+    """The lines of a Markdown file between which tables of a name are put."""
+    return f"<!-- {name}: made by `adalin report --markdown` -->", f"<!-- end of {name} -->"
+
+
+MARKS = marks_of("results")
+"""Lines around the tables of claims, accuracies and costs."""
+VERDICTS = marks_of("verdicts")
+"""Lines around the claims and their verdicts alone."""
 TITLES = PageTitles(
     claims="The paper's claims",
     choices="Choices that the paper leaves open",
@@ -59,35 +67,54 @@ def publish(results: Sequence[Result], out: Path, *, command: str) -> Path:
 
 
 def write_markdown(results: Sequence[Result], path: Path) -> None:
-    """Put tables of claims, accuracies and costs, or the verdicts alone, between the marks of a Markdown file.
+    """Put tables between the marks of a Markdown file: those of `TABLES` for which it has marks.
 
     Pictures that it shows and that have the name of a recipe, as images/main-figure.png, are drawn anew.
     """
     if not path.exists():
         raise ValueError(f"there is no file {path}: tables go between the marks of one that is there")
     text = path.read_bytes().decode()  # ends of lines stay what they are
-    marks = VERDICTS if VERDICTS[0] in text else MARKS
-    start, end = marks
-    if not all(text.count(mark) == 1 for mark in marks) or text.index(start) > text.index(end):
-        raise ValueError(f"{path} must have the lines {start!r} and {end!r} once each: tables go between them")
-    before, rest = text.split(start)
-    after = rest.split(end)[1]
-    verdicts = judge_claims(compare_all(results))
-    if marks == VERDICTS:
-        rows = [[f"{verdict.claim}. {verdict.text}", str(verdict)] for verdict in verdicts]
-        tables = _table(("claim", "verdict"), rows)
-    else:
-        tables = "\n\n".join(
-            (_claims_table(verdicts), _findings_table(verdicts), *_accuracy_tables(results), _cost_table(results))
-        )
+    names = [name for name in TABLES if any(mark in text for mark in marks_of(name))]
+    written = text
+    for name in names or ["results"]:
+        start, end = marks_of(name)
+        if not all(text.count(mark) == 1 for mark in (start, end)) or text.index(start) > text.index(end):
+            raise ValueError(f"{path} must have the lines {start!r} and {end!r} once each: tables go between them")
+        before, rest = written.split(start)
+        after = rest.split(end)[1]
+        written = f"{before}{start}\n\n{TABLES[name](results)}\n\n{end}{after}"
     with replaced(path) as unfinished:
-        unfinished.write_bytes(f"{before}{start}\n\n{tables}\n\n{end}{after}".encode())
+        unfinished.write_bytes(written.encode())
     figures = {figure.recipe.name: figure for figure in find_figures(results)}
     for shown in map(Path, IMAGE.findall(text)):
         if shown.name in figures:
             picture = path.parent / f"{shown}.png"
             picture.parent.mkdir(parents=True, exist_ok=True)
             save_figure(figures[shown.name].draw(), picture)
+
+
+def _result_tables(results: Sequence[Result]) -> str:
+    verdicts = judge_claims(compare_all(results))
+    judged = (_claims_table(verdicts), _findings_table(verdicts))
+    return "\n\n".join((*judged, *_accuracy_tables(results), _cost_table(results)))
+
+
+def _verdict_table(results: Sequence[Result]) -> str:
+    verdicts = judge_claims(compare_all(results))
+    return _table(("claim", "verdict"), [[f"{one.claim}. {one.text}", str(one)] for one in verdicts])
+
+
+def _tables(tables: Sequence[tuple[Sequence[str], Sequence[Sequence[str]]]]) -> str:
+    return "\n\n".join(_table(heads, rows) for heads, rows in tables)
+
+
+TABLES: Mapping[str, Callable[[Sequence[Result]], str]] = {
+    "results": _result_tables,
+    "verdicts": _verdict_table,
+    "choice": lambda results: _tables(choice_tables(compare_all(results))),
+    "foretelling": lambda results: _tables(foretelling_tables(compare_all(results))),
+}
+"""Tables that a page can have, by the name in their marks."""
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -15,6 +15,7 @@ from adalin.report import summarise
 from adalin.runs import Result, Run, kind_of
 from adalin.streams import get_benchmark
 from adalin.studies._drawings import Panel, curves, derivative, heat_maps, mechanism, overhead
+from adalin.studies._foretell import draw_foretelling
 from adalin.studies._monitor import (
     HELD_OUT_BENCHMARKS,
     HELD_OUT_METHODS,
@@ -153,6 +154,13 @@ def _everywhere(*methods: str) -> tuple[StreamPart, ...]:
 
 
 _MAIN = _everywhere(*MAIN_METHODS)
+_LEAKY = ("leaky_relu", *(f"leaky_relu:negative_slope={slope}" for slope in (0.6, 0.8, 0.9)))
+_MATCHES = ("", ":match=params", ":match=half")
+_ABLATIONS = (
+    *("tanh", "adalin-tanh", "gelu", "adalin-gelu", "interpolation"),
+    *("adalin:granularity=layer", "adalin:granularity=network"),
+    *("adalin:gate=none", "adalin-gelu:gate=none", "adalin-tanh:gate=linear", "adalin-tanh:gate=quadratic"),
+)
 
 _ALL = (
     Recipe("mechanism", "How AdaLin lets a saturated neuron learn (figure 2)", mechanism),
@@ -271,7 +279,40 @@ _ALL = (
         "leaky-slope",
         "A leaky ReLU with a large slope, which the paper lacks (Lillo and Cheney 2026)",
         curves,
-        _everywhere("baseline", "adalin", "leaky_relu"),
+        _everywhere("baseline", "adalin", *_LEAKY),
+    ),
+    Recipe(
+        "prelu",
+        "PReLU, which is AdaLin on ReLU with alphas from 0.25, on all five benchmarks (the paper has one)",
+        curves,
+        _everywhere("baseline", "adalin", "prelu"),
+    ),
+    Recipe(
+        "matched-width",
+        "CReLU and Deep Fourier with as many units, parameters or features as the others (not in the paper)",
+        curves,
+        _everywhere("adalin", *(f"{name}{match}" for name in ("crelu", "fourier") for match in _MATCHES)),
+    ),
+    Recipe(
+        "frozen-alpha",
+        "AdaLin with alphas that stay: at U(0, 1), 0.7 and -0.2; is learning them needed? (not in the paper)",
+        curves,
+        _everywhere("adalin", "adalin:learned=False", "leaky_relu", "leaky_relu:negative_slope=-0.2"),
+    ),
+    Recipe(
+        "alpha-init",
+        "First values of alpha on random labels (not in the paper)",
+        curves,
+        tuple(
+            StreamPart(benchmark, ("adalin", *(f"adalin:init={value}" for value in (-0.2, 0.0, 0.25, 1.0))))
+            for benchmark in RANDOM_LABELS
+        ),
+    ),
+    Recipe(
+        "foretell",
+        "What foretells that a network will learn less, beside today's accuracy (not in the paper)",
+        draw_foretelling,
+        _everywhere(*MAIN_METHODS, *_ABLATIONS),
     ),
 )
 _RECIPES = Registry("recipe", {recipe.name: recipe for recipe in _ALL}, plugins=False)
