@@ -21,9 +21,10 @@ CALL_SECONDS = 0.1
 """Longest time that one call should take: signals, saves and progress have their turn between calls."""
 FIRST_CALL = 10
 """Steps of the first call, before it is known how long they take."""
-NETWORK, OPTIMIZER, RULES, BEST = "network.", "optimizer.", "rules.", "best."
-"""Beginnings of names in a state: of parameters and what else an engine keeps, the memories of the optimiser and of
-rules, and the best network so far."""
+NETWORK = "network."
+"""Beginning of names in a state: of parameters, and what else an engine keeps."""
+OPTIMIZER, RULES, BEST = "optimizer.", "rules.", "best."
+"""Those of the memories of the optimiser and of rules, and of the best network so far."""
 ACCURACY = "validation accuracy"
 """Name, among the tensors of the best network, of the number that made it so."""
 

@@ -10,6 +10,7 @@ from adalin.studies._monitor import (
     validation_lines,
     write_validation,
 )
+from adalin.studies._numbers import fill_numbers
 from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, REPORT_SEEDS, SWEEP_SEEDS, hyper_parameters
 from adalin.studies._publish import MARKS, VERDICTS, publish, save_picture, write_markdown
 from adalin.studies._recipes import BUDGETS, Recipe, StreamPart, get_recipe, recipes
@@ -40,6 +41,7 @@ __all__ = [
     "compare_all",
     "controls",
     "draw_story",
+    "fill_numbers",
     "get_recipe",
     "hyper_parameters",
     "judge_claims",

@@ -27,6 +27,7 @@ from adalin.studies._claims import judge_claims
 from adalin.studies._compare import compare, compare_all
 from adalin.studies._figures import find_figures
 from adalin.studies._foretell import foretelling_tables
+from adalin.studies._numbers import fill_numbers
 from adalin.studies._paper import PAPER_HOURS
 
 
@@ -67,7 +68,7 @@ def publish(results: Sequence[Result], out: Path, *, command: str) -> Path:
 
 
 def write_markdown(results: Sequence[Result], path: Path) -> None:
-    """Put tables between the marks of a Markdown file: those of `TABLES` for which it has marks.
+    """Put tables between the marks of a Markdown file, those of `TABLES`, and numbers into sentences that ask for them.
 
     Pictures that it shows and that have the name of a recipe, as images/main-figure.png, are drawn anew.
     """
@@ -75,7 +76,7 @@ def write_markdown(results: Sequence[Result], path: Path) -> None:
         raise ValueError(f"there is no file {path}: tables go between the marks of one that is there")
     text = path.read_bytes().decode()  # ends of lines stay what they are
     names = [name for name in TABLES if any(mark in text for mark in marks_of(name))]
-    written = text
+    written = fill_numbers(text, compare_all(results))
     for name in names or ["results"]:
         start, end = marks_of(name)
         if not all(text.count(mark) == 1 for mark in (start, end)) or text.index(start) > text.index(end):
