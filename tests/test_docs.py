@@ -69,6 +69,10 @@ def test_the_commands_of_the_laboratory_are_found():
     assert ["show", "runs"] in list(commands_of((DOCS / "laboratory.md").read_text()))
 
 
+def test_the_recorded_rows_stay_small():
+    assert sum(file.stat().st_size for file in (ROOT / "results").iterdir()) < 20_000_000
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_the_links_and_make_targets_of_a_page_exist(page):
     text = page.read_text()
@@ -86,6 +90,7 @@ PUBLISHED = [
     (DOCS / "reproduction.md", "results"),
     (DOCS / "choose.md", "choice"),
     (DOCS / "foretell.md", "foretelling"),
+    (ROOT / "results" / "README.md", "recorded"),
 ]
 
 
@@ -95,7 +100,7 @@ def test_published_tables_and_numbers_are_those_of_the_recorded_results(page, wh
     assert problems == []
     assert f"<!-- end of {what} -->" in page.read_text()
     published = page.read_text()
-    assert published.count("\n| ") > 20
+    assert published.count("\n| ") > 15
     (tmp_path / "page.md").write_text(re.sub(r"^!\[.*", "", published, flags=re.MULTILINE))  # draws no pictures
     expected = (tmp_path / "page.md").read_text()
     write_markdown(results, tmp_path / "page.md")

@@ -28,7 +28,7 @@ from adalin.studies._compare import compare, compare_all
 from adalin.studies._figures import find_figures
 from adalin.studies._foretell import foretelling_tables
 from adalin.studies._numbers import fill_numbers
-from adalin.studies._paper import PAPER_HOURS
+from adalin.studies._paper import PAPER_HOURS, hyper_parameters
 
 
 def marks_of(name: str) -> tuple[str, str]:
@@ -113,6 +113,7 @@ TABLES: Mapping[str, Callable[[Sequence[Result]], str]] = {
     "results": _result_tables,
     "verdicts": _verdict_table,
     "choice": lambda results: _tables(choice_tables(compare_all(results))),
+    "recorded": lambda results: _recorded_table(results),
     "foretelling": lambda results: _tables(foretelling_tables(compare_all(results))),
 }
 """Tables that a page can have, by the name in their marks."""
@@ -187,3 +188,31 @@ def _cost_table(results: Sequence[Result]) -> str:
         rows.append([name, str(len(members)), *cells])
     heads = ("benchmark", "runs", "model-steps", "time of one core", "machine", "commit", "the paper's time")
     return _table(heads, rows)
+
+
+def _recorded_table(results: Sequence[Result]) -> str:
+    """Command, commit, machine, engine and instruction set of all runs, those together that were made together."""
+    groups: dict[tuple[str, ...], list[Result]] = {}
+    for result in results:
+        own = result.run.description
+        changed = {name: value for name, value in own.settings.items() if value != own.own[name]}
+        changed |= hyper_parameters(own.benchmark, result.run.method)
+        if result.run.tasks == result.run.description.own.get("tasks"):
+            changed.pop("tasks", None)
+        options = [word for name, value in changed.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+        machine = result.manifest.get("machine", {})
+        engine = result.manifest.get("engine") or {}
+        made = (
+            " ".join((*own.command, *options)),
+            ", ".join(short_commits(result.manifest)),
+            f"{machine.get('cpu', 'unknown')}, {machine.get('cores', '?')} cores",
+            " ".join(str(word) for word in engine.values()) or "not named yet",
+            str(machine.get("kernels") or machine.get("instructions") or "not named yet"),
+        )
+        groups.setdefault((own.benchmark, *made), []).append(result)
+    rows = []
+    for (_, command, *made), members in sorted(groups.items()):
+        methods = " ".join(dict.fromkeys(result.run.method for result in members))
+        seeds = " ".join(map(str, sorted({result.run.seed for result in members})))
+        rows.append([f"`{command} --methods {methods} --seeds {seeds}`", str(len(members)), *made])
+    return _table(("command", "runs", "commit", "machine", "engine", "instruction set"), rows)
