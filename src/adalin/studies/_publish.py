@@ -211,8 +211,8 @@ def _recorded_table(results: Sequence[Result]) -> str:
         )
         groups.setdefault((own.benchmark, *made), []).append(result)
     rows = []
-    for (_, command, *made), members in sorted(groups.items()):
+    for (_, command, *origin), members in sorted(groups.items()):
         methods = " ".join(dict.fromkeys(result.run.method for result in members))
         seeds = " ".join(map(str, sorted({result.run.seed for result in members})))
-        rows.append([f"`{command} --methods {methods} --seeds {seeds}`", str(len(members)), *made])
+        rows.append([f"`{command} --methods {methods} --seeds {seeds}`", str(len(members)), *origin])
     return _table(("command", "runs", "commit", "machine", "engine", "instruction set"), rows)
