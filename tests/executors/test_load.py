@@ -8,7 +8,7 @@ import torch
 import adalin
 from adalin.metrics import NetworkOnData, measure
 from adalin.runs import Result, RunFolder, RunFolderError
-from adalin.supervised._build import streams_of
+from adalin.streams import get_benchmark
 from tiny_runs import data_of, define, loaded, train
 
 METHODS = [
@@ -42,8 +42,12 @@ def test_a_loaded_network_answers_as_the_one_that_was_trained(engine, tmp_path, 
     train([run], tmp_path)
     row = Result.open(RunFolder(tmp_path / run.folder)).rows[-1]
     model = load(run, tmp_path)
-    with loaded(data_of("class-split-cifar100")), torch.no_grad():
-        task = streams_of(data_of("class-split-cifar100")).stream(run).task(1)
+    settings = run.settings
+    stream = get_benchmark(run.benchmark).stream(
+        data_of("class-split-cifar100"), seed=run.seed, images=settings.images, scaling=settings.inputs
+    )
+    task = stream.task(1)
+    with torch.no_grad():
         right = (model(task.floats(task.inputs)).argmax(1) == task.labels).double().mean().item()
     assert right == pytest.approx(row["train_accuracy"])
 
