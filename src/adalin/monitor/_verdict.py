@@ -211,7 +211,7 @@ def _remedies(signs: Sequence[Sign], look: Look) -> tuple[Remedy, ...]:
 
 
 def _reset(sign: Sign, look: Look) -> Remedy:
-    code = "adalin.attach(model, optimizer, ReDo())" if "attach" in adalin.__all__ else ""
+    code = "adalin.attach(model, optimizer, adalin.methods.ReDo())" if "attach" in adalin.__all__ else ""
     return Remedy("reset units that do not work, now and then (ReDo, Sokar et al. 2023)", code)
 
 
