@@ -799,3 +799,19 @@ def test_functions_with_other_effects_are_never_run_to_see_what_they_are() -> No
     RAN.clear()
     assert names(convert(Recording())) == ["relu"]
     assert all(type(x).__name__ == "Proxy" for x in RAN)
+
+
+@pytest.mark.parametrize("decides", [False, True])
+def test_a_chain_with_a_forward_of_its_own_is_converted(decides: bool) -> None:
+    class Chain(nn.Sequential):
+        def forward(self, *inputs: Tensor) -> Tensor:
+            if len(inputs) > 1:
+                inputs = (torch.cat(inputs, -1),)
+            if decides:
+                assert all(float(row.sum()) > -1e9 for row in list(inputs[0].detach()))
+            return super().forward(*inputs)
+
+    original = Chain(L(4, 8), nn.Tanh(), L(8, 8), nn.Tanh(), L(8, 2))
+    conversion = convert(original, inplace=False, init=0.0)
+    assert names(conversion) == ["1", "3"]
+    assert_same(original, conversion.model, vectors())

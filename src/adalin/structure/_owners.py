@@ -275,7 +275,7 @@ class Structure:
         return [
             Site(owner, path, activation, module)
             for path, module in owner.module.named_modules()
-            if path.partition(".")[0] in named or not named
+            if path.partition(".")[0] in named or not named or isinstance(owner.module, nn.Sequential)
             if self.copies.get(module, module) not in called and (activation := activation_of(module)) is not None
             if self._nearest_owner(owner, path) is owner.module
         ]

@@ -285,6 +285,13 @@ class _Tracer(fx.Tracer):
                 keywords[parameter.name] = value
             else:
                 positional.append(value)
+        kinds = {
+            parameter.kind for parameter in inspect.signature(getattr(type(self.root), method)).parameters.values()
+        }
+        if len(positional) == 1 and inspect.Parameter.VAR_POSITIONAL in kinds:  # forward(self, *inputs)
+            stand_in = self.create_proxy("placeholder", "inputs", (), {})
+            stand_in.node.meta["method"] = method
+            positional.append(stand_in)
         output = getattr(type(self.root), method)(*positional, **keywords)
         self.create_node("output", "output", (self.create_arg(output),), {})
         return self.graph
