@@ -12,7 +12,7 @@ from adalin.cli._parse import parse
 from adalin.methods import Method
 from adalin.report import read_results
 from adalin.runs import kind_of
-from adalin.studies import write_markdown
+from adalin.studies import compare_all, fill_numbers, write_markdown
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -86,12 +86,21 @@ def test_the_links_and_make_targets_of_a_page_exist(page):
 
 
 PUBLISHED = [
-    (ROOT / "README.md", "verdicts"),
     (DOCS / "reproduction.md", "results"),
     (DOCS / "choose.md", "choice"),
     (DOCS / "foretell.md", "foretelling"),
     (ROOT / "results" / "README.md", "recorded"),
 ]
+
+
+def test_the_numbers_of_the_readme_are_those_of_the_recorded_results():
+    text = (ROOT / "README.md").read_text()
+    assert fill_numbers(text, compare_all(read_results(ROOT / "results")[0])) == text
+    assert text.count("<!--last ") > 1
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
 
 
 @pytest.mark.parametrize(("page", "what"), PUBLISHED)
