@@ -41,7 +41,7 @@ class Candidate:
     parameters: int
     """Number of the network's parameters."""
     found: Plasticity
-    """What became of its plasticity."""
+    """Fate of its plasticity."""
 
     @property
     def title(self) -> str:
