@@ -71,6 +71,24 @@ def test_stops_at_random_moments_change_nothing(
     assert rows[0].count(b"\n") == 2
 
 
+@pytest.mark.parametrize("policy_frequency", [2, 7])
+def test_a_stop_within_the_updates_of_a_step_changes_nothing(
+    policy_frequency: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_loop, "UPDATES", 3)
+    settings: dict[str, Any] = {"replay_ratio": 20, "policy_frequency": policy_frequency, "batch_size": 8}
+    run = define("Pendulum-v1", steps=12, period=6, learning_starts=8, **settings)
+    expected = train(run, tmp_path / "whole")
+    found: dict[str, Any] = {"position": {"state": "new"}}
+    within = set()
+    while found["position"]["state"] != "done":
+        found = train(run, tmp_path / "stopped", stop=after_chunks(2))
+        within.add(found["position"]["updates_in_step"])
+    assert found == expected
+    assert len(within) > 2, "it stopped within steps"
+    assert max(within) <= 20 - policy_frequency
+
+
 @small
 @pytest.mark.parametrize("env", ["Hopper-v4", "Pendulum-v1"])
 def test_a_stop_after_any_chunk_changes_nothing(env: str, tmp_path: Path) -> None:

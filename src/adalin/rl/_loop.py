@@ -3,6 +3,7 @@
 import math
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,8 @@ METRICS = ("dormant", "srank", "weight_norm", "sign_entropy", "alpha", "saturati
 METRIC_TRANSITIONS = 1_024
 CHUNK = 50
 """Steps in the environment between looks at the clock, at signals and at losses."""
+UPDATES = 25
+"""Updates within a step between looks at signals: a tenth of a second at most."""
 
 PROTOCOL = {
     "algorithm": "SAC in CleanRL's order of updates; log std between -5 and 2, squashed by tanh",
@@ -155,11 +158,21 @@ class Agent:
         self.sac.restore(checkpoint.tensors, checkpoint.position["updates"])
         self.generator.set_state(checkpoint.tensors["generator"])
 
-    def learn(self) -> None:
-        """As often as the replay ratio says."""
-        if self.buffer.added > self.run.settings.learning_starts:
-            for _ in range(self.run.settings.replay_ratio):
-                self.sac.update(self.buffer.sample(self.run.settings.batch_size, self.generator))
+    def learn(self, made: int, stop: Callable[[], bool]) -> int:
+        """As often as the replay ratio says, `made` times of it already; returns how often, which is less at a stop.
+
+        It stops only where an update of the actor is still to come, so that what is looked at comes after the stop.
+        """
+        settings = self.run.settings
+        if self.buffer.added <= settings.learning_starts:
+            return settings.replay_ratio
+        while made < settings.replay_ratio:
+            self.sac.update(self.buffer.sample(settings.batch_size, self.generator))
+            made += 1
+            left = settings.replay_ratio - made
+            if made % UPDATES == 0 and left >= settings.policy_frequency and stop():
+                break
+        return made
 
 
 class AgentLoop:
@@ -172,7 +185,7 @@ class AgentLoop:
         self._environment = Environment(environment_of(run), run.seed, "train")
         self._trial = Environment(environment_of(run), run.seed, "eval")
         self._agent = Agent(run, self._environment)
-        self._task = self._step = self._kept = self._reported = 0
+        self._task = self._step = self._made = self._kept = self._reported = 0
         self._period = Period()
         if checkpoint.tensors:
             self._restore(checkpoint)
@@ -183,8 +196,11 @@ class AgentLoop:
         """Train to the end, or until the session asks to stop."""
         state = "running"
         while state == "running":
-            if not self._act():
+            if self._made == 0 and not self._act():
                 self._save("diverged")
+                return
+            if not self._learn():
+                self._save("stopped")
                 return
             at_look = self._step % CHUNK == 0 or self._step == self._settings.period
             if at_look:
@@ -216,7 +232,7 @@ class AgentLoop:
             self._reported = self._step
 
     def _act(self) -> bool:
-        """One step in the environment, and what is learned from it; False if there is no finite action."""
+        """One step in the environment; False if there is no finite action."""
         environment, agent = self._environment, self._agent
         before, action = environment.observation, agent.act(environment)
         if not np.isfinite(action).all():
@@ -227,7 +243,14 @@ class AgentLoop:
             self._period.returns.append(environment.episode_return)
             self._period.lengths.append(environment.steps)
             environment.start(environment.episode + 1)
-        agent.learn()
+        return True
+
+    def _learn(self) -> bool:
+        """What is learned from a step; False if the session asks to stop before all of it."""
+        self._made = self._agent.learn(self._made, self._session.stop)
+        if self._made < self._settings.replay_ratio:
+            return False
+        self._made = 0
         self._step += 1
         return True
 
@@ -285,6 +308,7 @@ class AgentLoop:
         self._kept = agent.buffer.added
         more = {
             "updates": agent.sac.updates,
+            "updates_in_step": self._made,
             "transitions": agent.buffer.added,
             "environment": self._environment.state(),
             "period": asdict(self._period),
@@ -303,7 +327,7 @@ class AgentLoop:
         agent.buffer.load(self._folder.path, position["transitions"], checkpoint.pieces)
         self._kept = agent.buffer.added
         self._environment.restore(position["environment"], checkpoint.tensors)
-        self._task, self._step = position["task"], position["step"]
+        self._task, self._step, self._made = position["task"], position["step"], position.get("updates_in_step", 0)
         self._reported = self._step
         self._period = Period(**position["period"])
 
