@@ -143,7 +143,10 @@ def test_prelu_starts_from_its_usual_slope_and_adalin_from_random_ones() -> None
         ("crelu:base=tanh", "method 'crelu' has no option 'base'; it has: match"),
         ("linear:base=tanh", "method 'linear' has no option 'base'; it has: none"),
         ("gelu:base=tanh", "method 'gelu' has no option 'base'; it has: none"),
-        ("adalin-gelu:base=tanh", "method 'adalin-gelu' has no option 'base'; it has: gate, granularity"),
+        (
+            "adalin-gelu:base=tanh",
+            "method 'adalin-gelu' has no option 'base'; it has: gate, init, learned, granularity",
+        ),
         ("l2:strength", "options of a method are written name:key=value,key=value, each once; got 'l2:strength'"),
         (
             "l2:strength=1,strength=2",

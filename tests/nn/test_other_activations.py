@@ -208,3 +208,10 @@ def test_an_unknown_name_gets_a_suggestion():
         make_activation("adalin-tan")
     with pytest.raises(ValueError, match="base 'relu': got an unexpected keyword argument 'slope'"):
         make_activation("relu", slope=3)
+
+
+def test_alphas_that_do_not_learn_stay_so_when_their_width_comes_with_the_first_input():
+    layer = make_activation("adalin", learned=False, init=0.5)
+    layer(torch.randn(5, 6))
+    assert not layer.alpha.requires_grad
+    torch.testing.assert_close(layer.alpha, torch.full((6,), 0.5))

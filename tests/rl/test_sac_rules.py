@@ -12,7 +12,7 @@ from adalin.engine import ModuleNet, make_net
 from adalin.methods import ContinualBackprop, Method, ReDo, Rule
 from adalin.models import mlp
 from adalin.rl._sac import SAC, Batch
-from rl.tiny_sac import define, make_small, train
+from rl.tiny_sac import define, train
 
 SEED = 5
 
@@ -65,11 +65,11 @@ def test_native_kernels_and_autograd_agree_on_an_agent_with_rules() -> None:
         torch.testing.assert_close(value, numbers[1][name], rtol=0, atol=2e-4, msg=lambda t, n=name: f"{n}: {t}")
 
 
+@pytest.mark.usefixtures("_small")
 @pytest.mark.parametrize(
     "method", ["adalin+redo:every=3,tau=0.9", "layernorm+reset:every=7", "crelu+cbp:rate=0.1,maturity=2"]
 )
 def test_a_stopped_agent_with_rules_goes_on_to_the_same_bits(method: str, tmp_path: Path) -> None:
-    make_small()
     run = define("Pendulum-v1", method)
     whole = train(run, tmp_path / "whole")
     calls = 0

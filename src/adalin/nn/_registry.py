@@ -147,7 +147,7 @@ def _adalin(
             raise ValueError(f"init is a number or 'uniform', for U(0, 1), not {init!r}") from None
     layer = _per_neuron(AdaLin, {"init": init, **defaults}, num_parameters, dim, **options)
     assert isinstance(layer, AdaLin)
-    layer.alpha.requires_grad_(learned)
+    layer.alpha.requires_grad = learned  # also where the width is not known yet
     return layer
 
 

@@ -80,15 +80,15 @@ STYLES = {
 
 
 def styles_of(methods: Sequence[str]) -> list[Style]:
-    """The styles of settings that are shown together: those of one method, with any optimiser, differ in shade."""
+    """The styles of settings that are shown together: where two have one colour, they differ in shade."""
     styles = []
-    seen = Counter[Style]()
+    seen = Counter[tuple[str, str]]()
     for method in methods:
         style = style_of(method)
-        number = seen[style]
+        number = seen[style.colour, style.dash]
         marker = MARKERS[(MARKERS.index(style.marker) + number) % len(MARKERS)]
         styles.append(replace(style, colour=_lighter(style.colour, 1 - 0.7**number), marker=marker))
-        seen[style] += 1
+        seen[style.colour, style.dash] += 1
     return styles
 
 

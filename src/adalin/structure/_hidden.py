@@ -17,10 +17,13 @@ SUMS = {operator.add, operator.sub, torch.add, torch.sub, "add", "sub"}
 ARITHMETIC = POWERS | PRODUCTS | SUMS | {operator.neg, torch.neg, "neg"}
 
 OUTPUT = "gives the model's output"
+"""Why an activation that gives what the model returns is not hidden."""
 MAYBE = "may limit the model's output: nobody could see what reads it"
+"""Why a bounded activation is not hidden whose readers are unknown."""
 BOTH = "limits what the model returns, and is used as well"
 UNTAKEN = "in code that forward does not reach with the present attributes"
 UNSEEN = "in a method that forward does not call and that could not be traced"
+"""Why an activation is not hidden whose call nothing is known of."""
 
 
 def why_not_hidden(structure: Structure, site: Site) -> str | None:
