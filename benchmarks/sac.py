@@ -88,6 +88,7 @@ def _steps(no_sbx: str) -> Iterator[Result]:
         def act() -> None:
             for _ in range(CHUNK):
                 loop._act()
+                loop._learn()
             loop._look()
 
         for _ in range(2 * BATCH // CHUNK):
