@@ -10,7 +10,7 @@ import pytest
 
 TINY = ("--methods", "baseline", "adalin", "--seeds", "3", "--images", "1200", "--data", "bundled")
 TASKS = 10
-RUN = ("run", "random-label-mnist", *TINY, "--tasks", str(TASKS), "--epochs", "3", "--checkpoint-seconds", "600")
+RUN = ("run", "random-label-mnist", *TINY, "--tasks", str(TASKS), "--epochs", "60", "--checkpoint-seconds", "600")
 
 
 def start(folder, *arguments, **streams):
