@@ -12,7 +12,7 @@ from adalin.cli._parse import parse
 from adalin.methods import Method
 from adalin.report import read_results
 from adalin.runs import kind_of
-from adalin.studies import compare_all, fill_numbers, write_markdown
+from adalin.studies import write_markdown
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -93,10 +93,13 @@ PUBLISHED = [
 ]
 
 
-def test_the_numbers_of_the_readme_are_those_of_the_recorded_results():
-    text = (ROOT / "README.md").read_text()
-    assert fill_numbers(text, compare_all(read_results(ROOT / "results")[0])) == text
+def test_the_numbers_of_the_readme_are_those_of_the_recorded_results(tmp_path):
+    text = re.sub(r"^!\[.*", "", (ROOT / "README.md").read_text(), flags=re.MULTILINE)  # draws no pictures
     assert text.count("<!--last ") > 1
+    page = tmp_path / "README.md"
+    page.write_text(re.sub(r"(<!--last [^>]*-->)0\.\d\d", r"\g<1>0.00", text))
+    write_markdown(read_results(ROOT / "results")[0], page)
+    assert page.read_text() == text
 
 
 def test_the_readme_is_short():

@@ -11,7 +11,7 @@ import pytest
 from adalin.cli import main
 from adalin.report import write_results
 from adalin.runs import RunFolder
-from adalin.studies import CLAIMS, MARKS, VERDICTS
+from adalin.studies import CLAIMS, MARKS
 from made_results import make_result, with_accuracies
 
 RUN = (
@@ -307,18 +307,6 @@ def test_markdown_says_what_runs_cost_and_where_they_were_made(adalin):
     adalin("report", "all.parquet", "--markdown", "page.md")
     cost = "| random-label-mnist | 2 | 360,000 | not measured | a processor | 1111111111+, unknown | 1.5 h, RTX 3080 |"
     assert cost in Path("page.md").read_text()
-
-
-def test_verdicts_alone_go_between_marks_of_their_own(adalin):
-    adalin(*RUN)
-    Path("page.md").write_text("above\n" + "\nof last week\n".join(VERDICTS) + "\nbelow\n")
-    assert adalin("report", "runs", "--markdown", "page.md")[0] == 0
-    text = Path("page.md").read_text()
-    assert text.startswith("above\n")
-    assert text.endswith("\nbelow\n")
-    assert "of last week" not in text
-    assert text.count("\n| C") == len(CLAIMS)
-    assert "| C2. AdaLin with ReLU, Tanh and GELU keeps plasticity on random-label MNIST. | undecided |" in text
 
 
 @pytest.mark.parametrize("text", ["no marks", MARKS[0], "\n".join(MARKS * 2), "\n".join(MARKS[::-1])])

@@ -1,6 +1,7 @@
 """Norms before the activation of every hidden layer, as parts of a method."""
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +11,7 @@ from adalin.nn import SampleLayerNorm, SampleRMSNorm
 
 
 @dataclass(frozen=True)
-class Norm:
+class Norm(ABC):
     """What normalises the inputs of every hidden activation. Subclasses are frozen dataclasses of options."""
 
     name: ClassVar[str]
@@ -22,9 +23,16 @@ class Norm:
     paper: ClassVar[str] = ""
     """Paper that it comes from."""
 
+    eps: float = 1e-5
+    """Number added to the variance, so that nothing is divided by 0."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.eps < math.inf:
+            raise ValueError(f"option eps of {self.name} must be a number > 0, not {self.eps}")
+
+    @abstractmethod
     def layer(self, width: int) -> nn.Module:
         """The norm of a hidden layer of so many units."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -39,12 +47,6 @@ class LayerNorm(Norm):
     summary = "layer normalisation before every activation"
     paper = "Ba et al. 2016"
 
-    eps: float = 1e-5
-    """Number added to the variance, so that nothing is divided by 0."""
-
-    def __post_init__(self) -> None:
-        check_eps(self)
-
     def layer(self, width: int) -> nn.Module:
         return SampleLayerNorm(width, eps=self.eps)
 
@@ -58,17 +60,5 @@ class RMSNorm(Norm):
     summary = "root-mean-square normalisation before every activation"
     paper = "Zhang & Sennrich 2019"
 
-    eps: float = 1e-5
-    """Number added to the variance, so that nothing is divided by 0."""
-
-    def __post_init__(self) -> None:
-        check_eps(self)
-
     def layer(self, width: int) -> nn.Module:
         return SampleRMSNorm(width, eps=self.eps)
-
-
-def check_eps(norm: LayerNorm | RMSNorm) -> None:
-    """Raises ValueError unless the option eps is positive."""
-    if not 0 < norm.eps < math.inf:
-        raise ValueError(f"option eps of {norm.name} must be a number > 0, not {norm.eps}")

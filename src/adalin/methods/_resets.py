@@ -1,5 +1,6 @@
 """Resets at fixed times: of the whole network, of its last layer, of the optimiser."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from adalin.structure import Network
 
 
 @dataclass(frozen=True)
-class TimedReset(Rule):
+class TimedReset(Rule, ABC):
     """Acts every so many steps; with 0, at the start of each task but the first."""
 
     every: int = 0
@@ -32,9 +33,9 @@ class TimedReset(Rule):
     def after_step(self, net: Network, now: Now) -> None:
         self.act(net, now)
 
+    @abstractmethod
     def act(self, net: Network, now: Now) -> None:
-        """Do it."""
-        raise NotImplementedError
+        """Reset what this rule resets."""
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ class Fate:
 
 def fate_of(summary: Summary) -> Fate:
     """A setting's fate, by the tasks that its seeds have finished."""
-    diverged = count_diverged(summary)
+    diverged = summary.diverged
     if diverged == len(summary.results):
         return Fate("diverged")
     if summary.tasks < 2:
@@ -109,11 +109,6 @@ def fate_of(summary: Summary) -> Fate:
     if not found.kept:
         return Fate("unclear", found.change)
     return Fate("gains" if found.change.low > MARGIN else "keeps", found.change)
-
-
-def count_diverged(summary: Summary) -> int:
-    """The number of seeds that diverged."""
-    return sum(result.state == "diverged" for result in summary.results)
 
 
 def make_sections(summaries: Sequence[Summary]) -> list[Section]:

@@ -7,7 +7,7 @@ from adalin._text import count, listed
 from adalin.report._html import Child, Element, h
 from adalin.report._page_benchmark import fate_mark, number
 from adalin.report._page_claims import JUDGEMENTS
-from adalin.report._page_data import AT_FIRST, Section, by_row, count_diverged, fate_of
+from adalin.report._page_data import AT_FIRST, Section, by_row, fate_of
 from adalin.report._page_html import MISSING, button, controls, hint, part, signed, swatch, table
 from adalin.report._statistics import LEAST_TASKS, MARGIN
 from adalin.report._style import style_of
@@ -87,7 +87,7 @@ def _name(row: str) -> str:
 
 
 def _cell(summary: Summary) -> Element:
-    fate, diverged = fate_of(summary), count_diverged(summary)
+    fate, diverged = fate_of(summary), summary.diverged
     content: list[Child] = [fate_mark(fate)]
     slope = 0.0
     if fate.change is not None:

@@ -12,7 +12,7 @@ from adalin.studies._monitor import (
 )
 from adalin.studies._numbers import fill_numbers
 from adalin.studies._paper import MAIN_BENCHMARKS, MAIN_METHODS, REPORT_SEEDS, SWEEP_SEEDS, hyper_parameters
-from adalin.studies._publish import MARKS, VERDICTS, publish, save_picture, write_markdown
+from adalin.studies._publish import MARKS, publish, save_picture, write_markdown
 from adalin.studies._recipes import BUDGETS, Recipe, StreamPart, get_recipe, recipes
 from adalin.studies._search import Point, Search
 from adalin.studies._story import Course, Story, draw_story, tell_story
@@ -26,7 +26,6 @@ __all__ = [
     "MARKS",
     "REPORT_SEEDS",
     "SWEEP_SEEDS",
-    "VERDICTS",
     "Choice",
     "Claim",
     "Course",

@@ -27,7 +27,7 @@ from adalin.studies._claims import judge_claims
 from adalin.studies._compare import compare, compare_all
 from adalin.studies._figures import find_figures
 from adalin.studies._foretell import foretelling_tables
-from adalin.studies._numbers import fill_numbers
+from adalin.studies._numbers import NUMBER, fill_numbers
 from adalin.studies._paper import PAPER_HOURS, hyper_parameters
 
 
@@ -38,8 +38,6 @@ def marks_of(name: str) -> tuple[str, str]:
 
 MARKS = marks_of("results")
 """Lines around the tables of claims, accuracies and costs."""
-VERDICTS = marks_of("verdicts")
-"""Lines around the claims and their verdicts alone."""
 TITLES = PageTitles(
     claims="The paper's claims",
     choices="Choices that the paper leaves open",
@@ -77,7 +75,7 @@ def write_markdown(results: Sequence[Result], path: Path) -> None:
     text = path.read_bytes().decode()  # ends of lines stay what they are
     names = [name for name in TABLES if any(mark in text for mark in marks_of(name))]
     written = fill_numbers(text, compare_all(results))
-    for name in names or ["results"]:
+    for name in names or ([] if NUMBER.search(text) else ["results"]):
         start, end = marks_of(name)
         if not all(text.count(mark) == 1 for mark in (start, end)) or text.index(start) > text.index(end):
             raise ValueError(f"{path} must have the lines {start!r} and {end!r} once each: tables go between them")
@@ -100,18 +98,12 @@ def _result_tables(results: Sequence[Result]) -> str:
     return "\n\n".join((*judged, *_accuracy_tables(results), _cost_table(results)))
 
 
-def _verdict_table(results: Sequence[Result]) -> str:
-    verdicts = judge_claims(compare_all(results))
-    return _table(("claim", "verdict"), [[f"{one.claim}. {one.text}", str(one)] for one in verdicts])
-
-
 def _tables(tables: Sequence[tuple[Sequence[str], Sequence[Sequence[str]]]]) -> str:
     return "\n\n".join(_table(heads, rows) for heads, rows in tables)
 
 
 TABLES: Mapping[str, Callable[[Sequence[Result]], str]] = {
     "results": _result_tables,
-    "verdicts": _verdict_table,
     "choice": lambda results: _tables(choice_tables(compare_all(results))),
     "recorded": lambda results: _recorded_table(results),
     "foretelling": lambda results: _tables(foretelling_tables(compare_all(results))),
